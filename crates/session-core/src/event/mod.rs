@@ -1,0 +1,88 @@
+//! Events: the envelope that every event shares and the payloads that Minutebook defines.
+//!
+//! The serialized `type` strings and field names are the wire contract (design section 3); they
+//! equal those of the original harness, so that its logs import without loss.
+
+mod chunk;
+mod envelope;
+mod message;
+mod request;
+mod session;
+mod todo;
+mod tool;
+mod turn;
+
+pub use chunk::{AssistantChunk, BlockType, ChunkFinish, StreamChunk};
+pub(crate) use envelope::WireEvent;
+pub use envelope::{Event, NewEvent, SurfaceMeta, SurfaceOp};
+pub use message::{
+    AssistantMessage, ContentBlock, Message, MessageSource, Role, Usage, UserMessage,
+};
+pub use request::{RequestContext, RequestHeader, RequestHeaderBody, RequestReason};
+pub use session::{EndSeed, SessionTitle, TitleSource};
+pub use todo::{Todo, TodoRule, TodoStatus, TodoWrite};
+pub use tool::{ErrorInfo, ToolCall, ToolResult};
+pub use turn::{AbortReason, StepEnd, StepStart, TurnEnd, TurnEndReason, TurnError, TurnStart};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The payload of one event type: its name on the wire and what must hold of it.
+///
+/// A harness that keeps events of its own implements this and [`LogOnly`] for each, and adds them
+/// to its [`Vocabulary`](crate::Vocabulary):
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use session_core::{NewEvent, Vocabulary, event::{EventData, LogOnly}};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Deployed { revision: String }
+///
+/// impl EventData for Deployed {
+///     const TYPE: &'static str = "acme/deployed";
+/// }
+/// impl LogOnly for Deployed {}
+///
+/// let vocabulary = Vocabulary::core().with::<Deployed>();
+/// let event = NewEvent::new(&Deployed { revision: "r1".into() });
+/// assert!(vocabulary.knows(event.kind()));
+/// ```
+pub trait EventData: Serialize + DeserializeOwned {
+    /// The `type` string. Once a log holds it, it is never given another meaning.
+    const TYPE: &'static str;
+
+    /// Whether a reader that does not know the type may pass over it.
+    const IGNORABLE: bool = false;
+
+    /// What must hold of the payload beyond its shape. Checked on append, seed, import and load.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong, naming the field.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A payload that is kept in the log and never becomes a model message.
+pub trait LogOnly: EventData {}
+
+/// A payload that joins the surface. The set is closed: [`UserMessage`], [`AssistantMessage`] and
+/// [`ToolResult`].
+pub trait OnSurface: EventData + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The types that join the surface, by their wire names (design section 3).
+pub const SURFACE_TYPES: [&str; 3] = [UserMessage::TYPE, AssistantMessage::TYPE, ToolResult::TYPE];
+
+fn not_empty(field: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        Err(format!("{field} must be a non-empty string"))
+    } else {
+        Ok(())
+    }
+}

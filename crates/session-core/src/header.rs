@@ -1,0 +1,183 @@
+//! The header of a session: what is known of it before its first event.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{SessionId, UnixMillis};
+
+/// The format that this build writes and reads. It changes only with the structure of a log: the
+/// header, the envelope, the meaning of core events, the set of surface types or operations.
+pub const FORMAT_VERSION: u64 = 0;
+
+/// Creation facts of a session. Never changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// The format of the log.
+    pub version: u64,
+    /// The session.
+    pub id: SessionId,
+    /// When it was created; not before the epoch.
+    pub created_at: UnixMillis,
+    /// The folder that the agent works in; none means no workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The session that it was forked from or that delegated to it; need not exist here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<SessionId>,
+    /// How many events it inherited from its parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed_length: Option<u64>,
+    /// Anything else a writer noted, verbatim.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// A log in a format that this build does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("log format {found}, this build reads format {FORMAT_VERSION}: {}", self.advice())]
+pub struct UnsupportedFormat {
+    /// The format of the log.
+    pub found: u64,
+}
+
+impl UnsupportedFormat {
+    const fn advice(self) -> &'static str {
+        if self.found > FORMAT_VERSION {
+            "it was written by a newer build, upgrade to read it"
+        } else {
+            "it was written by an older build, and there is no upgrade path"
+        }
+    }
+}
+
+/// A header that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// Another format.
+    #[error(transparent)]
+    Format(#[from] UnsupportedFormat),
+    /// Not a header.
+    #[error("malformed session header")]
+    Malformed(#[from] serde_json::Error),
+    /// A field has a value that it may not have.
+    #[error("malformed session header: {reason}")]
+    Invalid {
+        /// Which, and why.
+        reason: String,
+    },
+}
+
+impl Header {
+    /// A header of the present format.
+    #[must_use]
+    pub fn new(id: SessionId, created_at: UnixMillis) -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            id,
+            created_at,
+            cwd: None,
+            parent_session: None,
+            seed_length: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// Reads a header from JSON. The format is looked at before anything else, so that a log of
+    /// another format is named as such.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`HeaderError`].
+    pub fn from_json(text: &str) -> Result<Self, HeaderError> {
+        #[derive(Deserialize)]
+        struct Format {
+            version: u64,
+        }
+        let Format { version: found } = serde_json::from_str(text)?;
+        if found != FORMAT_VERSION {
+            return Err(UnsupportedFormat { found }.into());
+        }
+        let header: Self = serde_json::from_str(text)?;
+        header.check()?;
+        Ok(header)
+    }
+
+    /// Checks the values of the fields.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first field that is wrong.
+    pub fn check(&self) -> Result<(), HeaderError> {
+        let invalid = |reason: &str| {
+            Err(HeaderError::Invalid {
+                reason: reason.into(),
+            })
+        };
+        if self.version != FORMAT_VERSION {
+            return Err(UnsupportedFormat {
+                found: self.version,
+            }
+            .into());
+        }
+        if self.id.as_str().is_empty() {
+            return invalid("id must be a non-empty string");
+        }
+        if self.created_at < UnixMillis::EPOCH {
+            return invalid("createdAt must not lie before 1970");
+        }
+        if self.cwd.as_deref() == Some("") {
+            return invalid("cwd must be a path or absent");
+        }
+        match self.extra.get("origin") {
+            None => {}
+            Some(Value::String(origin)) if origin == "subagent" => {}
+            Some(_) => return invalid("origin may only be \"subagent\""),
+        }
+        match self.extra.get("delegationDepth") {
+            None => {}
+            Some(depth) if depth.is_u64() => {}
+            Some(_) => return invalid("delegationDepth must be a whole number"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_keeps_the_fields_it_does_not_know() {
+        let text = r#"{"version":0,"id":"a","createdAt":5,"cwd":"/x","origin":"subagent","x":[1]}"#;
+        let header = Header::from_json(text).unwrap();
+        assert_eq!(serde_json::to_string(&header).unwrap(), text);
+    }
+
+    #[test]
+    fn a_log_of_another_format_is_refused_with_the_direction() {
+        let newer = Header::from_json(r#"{"version":7,"nonsense":true}"#)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            newer,
+            "log format 7, this build reads format 0: it was written by a newer build, upgrade to \
+             read it"
+        );
+    }
+
+    #[test]
+    fn a_header_with_a_wrong_value_is_refused() {
+        for text in [
+            r#"{"version":0,"id":"","createdAt":5}"#,
+            r#"{"version":0,"id":"a","createdAt":-1}"#,
+            r#"{"version":0,"id":"a","createdAt":0.5}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"origin":"me"}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"delegationDepth":-1}"#,
+            r#"{"version":"0","id":"a","createdAt":1}"#,
+        ] {
+            assert!(Header::from_json(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Runs of stream chunks in one row (`session-semantics` section 5.2).
+//!
+//! The fragments are not joined: where a provider cut its stream is data.
+
+use serde::{Deserialize, Serialize};
+
+use super::EventData as _;
+use crate::event::AssistantChunk;
+use crate::{Event, NewEvent, Payload, Seq, UnixMillis};
+
+/// A run shorter than this is written event by event.
+const SHORTEST: usize = 3;
+/// What every JSON reader can add up without loss.
+const SAFE: i64 = (1 << 53) - 1;
+
+/// A run of stream chunks of one block, as one row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackedRow {
+    r#type: RowType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seq0: Option<Seq>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    time0: Option<UnixMillis>,
+    data: Run,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RowType {
+    TextChunks,
+    ReasoningChunks,
+    ToolCallChunks,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    turn: u64,
+    step: u64,
+    index: u64,
+    dt: Vec<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<Payload>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<Payload>,
+    // Kept as JSON texts: a fragment may end in half a surrogate pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    texts: Option<Vec<Payload>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    args: Option<Vec<Payload>>,
+}
+
+/// An `assistant/chunk` payload of exactly the keys that a packed row can hold.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChunkData {
+    turn: u64,
+    step: u64,
+    chunk: Delta,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Delta {
+    r#type: DeltaType,
+    index: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<Payload>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<Payload>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<Payload>,
+    #[serde(
+        default,
+        rename = "argumentsDelta",
+        skip_serializing_if = "Option::is_none"
+    )]
+    arguments: Option<Payload>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum DeltaType {
+    TextDelta,
+    ReasoningDelta,
+    ToolCallDelta,
+}
+
+impl PackedRow {
+    /// The types of packed rows.
+    pub const TYPES: [&'static str; 3] = ["text-chunks", "reasoning-chunks", "tool-call-chunks"];
+
+    /// The events of the run. `seq` and `time` stand in where the row does not say.
+    ///
+    /// # Errors
+    ///
+    /// Returns what does not add up.
+    pub fn unpack(self, seq: Seq, time: UnixMillis) -> Result<Vec<Event>, String> {
+        let Self {
+            r#type,
+            seq0,
+            time0,
+            data: run,
+        } = self;
+        let (kind, fragments) = match (r#type, run.texts, run.args, &run.id) {
+            (RowType::TextChunks, Some(texts), None, None) => (DeltaType::TextDelta, texts),
+            (RowType::ReasoningChunks, Some(texts), None, None) => {
+                (DeltaType::ReasoningDelta, texts)
+            }
+            (RowType::ToolCallChunks, None, Some(args), Some(_)) => {
+                (DeltaType::ToolCallDelta, args)
+            }
+            _ => return Err("its keys do not fit its type".into()),
+        };
+        if fragments.is_empty() || run.dt.len() + 1 != fragments.len() {
+            return Err(format!(
+                "{} fragments, {} gaps",
+                fragments.len(),
+                run.dt.len()
+            ));
+        }
+        let first = seq0.unwrap_or(seq);
+        if first.plus(fragments.len() as u64) > Seq::MAX {
+            return Err("its positions are beyond 2^53 - 1".into());
+        }
+        let mut time = time0.unwrap_or(time).get();
+        let mut events = Vec::with_capacity(fragments.len());
+        for (nth, (fragment, gap)) in fragments
+            .into_iter()
+            .zip([0].into_iter().chain(run.dt))
+            .enumerate()
+        {
+            time = time
+                .checked_add(gap)
+                .filter(|time| (-SAFE..=SAFE).contains(time))
+                .ok_or("its times are beyond 2^53 - 1")?;
+            if !fragment.as_str().starts_with('"') {
+                return Err("a fragment is not a string".into());
+            }
+            let (text, arguments) = match kind {
+                DeltaType::TextDelta | DeltaType::ReasoningDelta => (Some(fragment), None),
+                DeltaType::ToolCallDelta => (None, Some(fragment)),
+            };
+            let (id, name) = (run.id.clone(), run.name.clone());
+            let chunk = Delta {
+                r#type: kind,
+                index: run.index,
+                id,
+                name,
+                text,
+                arguments,
+            };
+            let data = ChunkData {
+                turn: run.turn,
+                step: run.step,
+                chunk,
+            };
+            let data = Payload::of(&data).map_err(|error| error.to_string())?;
+            let event = NewEvent::raw(AssistantChunk::TYPE, data, None, false);
+            events.push(event.at(first.plus(nth as u64), UnixMillis::new(time)));
+        }
+        Ok(events)
+    }
+}
+
+/// One line of a log: an event, or a packed run of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Row {
+    /// An event by itself.
+    Event(Event),
+    /// A run.
+    Packed(PackedRow),
+}
+
+/// Packs the runs among `events`; everything else stays as it is. [`PackedRow::unpack`] gives back
+/// the very same events.
+#[must_use]
+pub fn pack(events: &[Event]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut rest = events;
+    while let [first, ..] = rest {
+        let run = run_of(rest);
+        if run.len() >= SHORTEST {
+            rows.push(Row::Packed(pack_run(first, &run)));
+            rest = &rest[run.len()..];
+        } else {
+            rows.push(Row::Event(first.clone()));
+            rest = &rest[1..];
+        }
+    }
+    rows
+}
+
+/// The longest run at the start of `events`.
+fn run_of(events: &[Event]) -> Vec<(UnixMillis, ChunkData)> {
+    let mut run: Vec<(UnixMillis, ChunkData)> = Vec::new();
+    for (event, due) in events.iter().zip(events[0].seq().get()..) {
+        let Some(data) = delta(event).filter(|_| event.seq().get() == due) else {
+            break;
+        };
+        if let Some((time, last)) = run.last() {
+            let gap = event.time_ms().get().checked_sub(time.get());
+            let near = gap.is_some_and(|gap| (-SAFE..=SAFE).contains(&gap));
+            let (a, b) = (&last.chunk, &data.chunk);
+            let same = (last.turn, last.step, a.r#type, a.index)
+                == (data.turn, data.step, b.r#type, b.index)
+                && a.id == b.id
+                && a.name == b.name;
+            if !near || !same {
+                break;
+            }
+        }
+        run.push((event.time_ms(), data));
+    }
+    run
+}
+
+/// The delta of a chunk event that a packed row gives back to the letter.
+fn delta(event: &Event) -> Option<ChunkData> {
+    let plain = event.is::<AssistantChunk>() && event.surface().is_none() && !event.is_ignorable();
+    let safe = (-SAFE..=SAFE).contains(&event.time_ms().get());
+    let data: ChunkData = event.data().decode().ok().filter(|_| plain && safe)?;
+    let Delta {
+        r#type,
+        id,
+        name,
+        text,
+        arguments,
+        ..
+    } = &data.chunk;
+    let fits = match r#type {
+        DeltaType::TextDelta | DeltaType::ReasoningDelta => {
+            text.is_some() && id.is_none() && name.is_none() && arguments.is_none()
+        }
+        DeltaType::ToolCallDelta => id.is_some() && arguments.is_some() && text.is_none(),
+    };
+    let fragment = text.as_ref().or(arguments.as_ref())?;
+    let same_text = Payload::of(&data).is_ok_and(|again| again == *event.data());
+    (fits && fragment.as_str().starts_with('"') && same_text).then_some(data)
+}
+
+fn pack_run(first: &Event, run: &[(UnixMillis, ChunkData)]) -> PackedRow {
+    let data = &run[0].1;
+    let chunk = &data.chunk;
+    let dt = run
+        .windows(2)
+        .map(|pair| pair[1].0.get() - pair[0].0.get())
+        .collect();
+    let texts: Option<Vec<Payload>> = run
+        .iter()
+        .map(|(_, data)| data.chunk.text.clone())
+        .collect();
+    let args = run
+        .iter()
+        .map(|(_, data)| data.chunk.arguments.clone())
+        .collect();
+    PackedRow {
+        r#type: match chunk.r#type {
+            DeltaType::TextDelta => RowType::TextChunks,
+            DeltaType::ReasoningDelta => RowType::ReasoningChunks,
+            DeltaType::ToolCallDelta => RowType::ToolCallChunks,
+        },
+        seq0: Some(first.seq()),
+        time0: Some(first.time_ms()),
+        data: Run {
+            turn: data.turn,
+            step: data.step,
+            index: chunk.index,
+            dt,
+            id: chunk.id.clone(),
+            name: chunk.name.clone(),
+            texts,
+            args,
+        },
+    }
+}

@@ -1,0 +1,304 @@
+//! A store that lasts as long as its process.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use tokio::sync::broadcast;
+
+use super::{
+    AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
+    Lease, LeaseError, LeaseStore, Owner, RangePager, ReadError, ReadRange, Scope, Wakeups,
+    misnumbered,
+};
+use crate::catalogue::sort_time;
+use crate::pages::flatten;
+use crate::{
+    CatalogueChange, CatalogueEntry, Cursor, Event, Header, InvalidCursor, ListQuery, Page, Seq,
+    SessionId, UnixMillis,
+};
+
+/// Keeps everything in memory. For tests, and for harnesses that keep no logs.
+#[derive(Debug)]
+pub struct MemoryStore {
+    sessions: Mutex<BTreeMap<SessionId, Kept>>,
+    changes: broadcast::Sender<SessionId>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    entry: CatalogueEntry,
+    events: Vec<Event>,
+    checkpoints: BTreeMap<String, Checkpoint>,
+    lease: Option<(Owner, UnixMillis)>,
+    token: u64,
+}
+
+const WAKEUPS_HELD: usize = 256;
+const PAGE: usize = 256;
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        let (changes, _) = broadcast::channel(WAKEUPS_HELD);
+        Self {
+            sessions: Mutex::default(),
+            changes,
+        }
+    }
+
+    /// An empty store, ready to be shared.
+    #[must_use]
+    pub fn shared() -> Arc<Self> {
+        Arc::new(Self::new())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Kept>> {
+        // No code below panics between two changes that belong together.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self, session: &SessionId) {
+        // Fails only when nobody listens.
+        let _ = self.changes.send(session.clone());
+    }
+
+    fn page(&self, session: &SessionId, range: ReadRange) -> Result<Vec<Event>, ReadError> {
+        let sessions = self.lock();
+        let kept = sessions.get(session).ok_or_else(|| ReadError::NotFound {
+            session: session.clone(),
+        })?;
+        let length = kept.events.len();
+        let clamp = |seq: Seq| usize::try_from(seq.get()).unwrap_or(length).min(length);
+        let (from, until) = (clamp(range.from), range.until.map_or(length, clamp));
+        let events = kept.events.get(from..until).unwrap_or_default();
+        Ok(if range.backward {
+            events.iter().rev().take(PAGE).cloned().collect()
+        } else {
+            events.iter().take(PAGE).cloned().collect()
+        })
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl EventStore for MemoryStore {
+    async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
+        let session = header.id.clone();
+        if let Some((expected, found)) = misnumbered(Seq::ZERO, &seed) {
+            return Err(CreateError::Misnumbered {
+                session,
+                expected,
+                found,
+            });
+        }
+        let mut sessions = self.lock();
+        if sessions.contains_key(&session) {
+            return Err(CreateError::Exists { session });
+        }
+        let mut entry = CatalogueEntry::new(header.clone());
+        entry.apply(CatalogueChange::of(&seed));
+        let kept = Kept {
+            entry,
+            events: seed,
+            checkpoints: BTreeMap::new(),
+            lease: None,
+            token: 0,
+        };
+        sessions.insert(session.clone(), kept);
+        drop(sessions);
+        self.changed(&session);
+        Ok(())
+    }
+
+    async fn append(
+        &self,
+        session: &SessionId,
+        expected: Seq,
+        batch: Vec<Event>,
+        fence: Option<FenceToken>,
+    ) -> Result<(), AppendError> {
+        let session = session.clone();
+        if let Some((expected, found)) = misnumbered(expected, &batch) {
+            return Err(AppendError::Misnumbered {
+                session,
+                expected,
+                found,
+            });
+        }
+        let mut sessions = self.lock();
+        let Some(kept) = sessions.get_mut(&session) else {
+            return Err(AppendError::NotFound { session });
+        };
+        if fence.is_some_and(|token| kept.lease.is_none() || token.0 != kept.token) {
+            return Err(AppendError::Fenced { session });
+        }
+        let actual = kept.entry.next_seq;
+        if actual != expected {
+            return Err(AppendError::Conflict {
+                session,
+                expected,
+                actual,
+            });
+        }
+        kept.entry.apply(CatalogueChange::of(&batch));
+        kept.events.extend(batch);
+        drop(sessions);
+        self.changed(&session);
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        range: ReadRange,
+    ) -> BoxStream<'_, Result<Event, ReadError>> {
+        let session = session.clone();
+        let read = move |range| std::future::ready(self.page(&session, range));
+        flatten(RangePager {
+            rest: Some(range),
+            read,
+        })
+    }
+
+    async fn entry(&self, session: &SessionId) -> Result<CatalogueEntry, ReadError> {
+        let sessions = self.lock();
+        let kept = sessions.get(session);
+        kept.map(|kept| kept.entry.clone())
+            .ok_or_else(|| ReadError::NotFound {
+                session: session.clone(),
+            })
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
+        if let Some(cursor) = query
+            .after
+            .as_ref()
+            .filter(|cursor| cursor.order != query.order)
+        {
+            return Err(InvalidCursor(cursor.to_string()).into());
+        }
+        let sessions = self.lock();
+        let mut entries: Vec<_> = sessions
+            .values()
+            .map(|kept| &kept.entry)
+            .filter(|entry| query.filter.admits(entry))
+            .filter(|entry| {
+                query
+                    .after
+                    .as_ref()
+                    .is_none_or(|cursor| cursor.precedes(entry))
+            })
+            .cloned()
+            .collect();
+        // The map is in the order of ids, and the sort keeps it among equal times.
+        entries.sort_by_key(|entry| std::cmp::Reverse(sort_time(query.order, entry)));
+        Ok(Page::cut(entries, query))
+    }
+
+    fn watch(&self, scope: Scope) -> Wakeups {
+        Wakeups::new(scope, self.changes.subscribe(), None)
+    }
+}
+
+impl Page {
+    /// Makes a page of entries that are in order, with one more than fits if there is more.
+    pub(crate) fn cut(mut entries: Vec<CatalogueEntry>, query: &ListQuery) -> Self {
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        let more = entries.len() > limit;
+        entries.truncate(limit);
+        let next = entries
+            .last()
+            .filter(|_| more)
+            .map(|last| Cursor::at(query.order, last));
+        Self { entries, next }
+    }
+}
+
+#[async_trait]
+impl LeaseStore for MemoryStore {
+    async fn acquire(
+        &self,
+        session: &SessionId,
+        owner: &Owner,
+        now: UnixMillis,
+    ) -> Result<Lease, LeaseError> {
+        let mut sessions = self.lock();
+        let Some(kept) = sessions.get_mut(session) else {
+            return Err(LeaseError::NotFound {
+                session: session.clone(),
+            });
+        };
+        if let Some((holder, since)) = &kept.lease
+            && holder.id != owner.id
+            && !holder.is_gone()
+        {
+            let owner = Box::new(holder.clone());
+            return Err(LeaseError::Held {
+                session: session.clone(),
+                owner,
+                since: *since,
+            });
+        }
+        kept.token += 1;
+        kept.lease = Some((owner.clone(), now));
+        Ok(Lease {
+            session: session.clone(),
+            token: FenceToken(kept.token),
+        })
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), LeaseError> {
+        let mut sessions = self.lock();
+        if let Some(kept) = sessions.get_mut(&lease.session)
+            && kept.token == lease.token.0
+        {
+            kept.lease = None;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl CheckpointStore for MemoryStore {
+    async fn load(&self, session: &SessionId) -> Result<Vec<Checkpoint>, ReadError> {
+        let sessions = self.lock();
+        let kept = sessions.get(session);
+        Ok(kept
+            .map(|kept| kept.checkpoints.values().cloned().collect())
+            .unwrap_or_default())
+    }
+
+    async fn save(
+        &self,
+        session: &SessionId,
+        rows: Vec<Checkpoint>,
+    ) -> Result<(), CheckpointError> {
+        let mut sessions = self.lock();
+        let session = session.clone();
+        let Some(kept) = sessions.get_mut(&session) else {
+            return Err(CheckpointError::NotFound { session });
+        };
+        if let Some(row) = rows.iter().find(|row| row.seq >= kept.entry.next_seq) {
+            let (key, seq) = (row.key.clone(), row.seq);
+            return Err(CheckpointError::Ahead { session, key, seq });
+        }
+        for row in rows {
+            let newer = kept
+                .checkpoints
+                .get(&row.key)
+                .is_none_or(|old| old.state_version != row.state_version || old.seq <= row.seq);
+            if newer {
+                kept.checkpoints.insert(row.key.clone(), row);
+            }
+        }
+        Ok(())
+    }
+}

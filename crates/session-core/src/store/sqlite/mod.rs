@@ -1,0 +1,172 @@
+//! The SQLite store: all sessions of one place in one file.
+//!
+//! One connection writes (`writer`), a small pool reads (`reader`), and `open` decides whether a
+//! file may be used at all. Only this module knows SQL.
+
+mod open;
+mod place;
+mod reader;
+mod row;
+mod watch;
+mod write;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteConnectOptions;
+use tokio::sync::broadcast;
+
+pub use open::{OpenError, OpenOptions};
+
+use super::{
+    AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
+    Lease, LeaseError, LeaseStore, Owner, RangePager, ReadError, ReadRange, Scope, Wakeups,
+    misnumbered,
+};
+use crate::pages::flatten;
+use crate::{CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, UnixMillis};
+use writer::Writer;
+
+/// Keeps sessions in an SQLite database.
+///
+/// Every append is on disk when it returns (`synchronous=FULL`, write-ahead log). Appends that
+/// arrive together share a transaction; a refused one fails alone. Several processes may open one
+/// database: readers never wait, and writers wait for each other as long as
+/// [`OpenOptions::busy_timeout`].
+pub struct SqliteStore {
+    path: PathBuf,
+    writer: Writer,
+    readers: SqlitePool,
+    reading: SqliteConnectOptions,
+    changes: broadcast::Sender<SessionId>,
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the database at `path` with the default options, creating it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OpenError`], see [`OpenOptions::open`].
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        OpenOptions::default().open(path).await
+    }
+
+    /// Where the database is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Finishes what was begun and closes the file. Dropping the store does the same in its own
+    /// time.
+    pub async fn close(&self) {
+        self.writer.close().await;
+        self.readers.close().await;
+    }
+}
+
+#[async_trait]
+impl EventStore for SqliteStore {
+    async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
+        if let Some((expected, found)) = misnumbered(Seq::ZERO, &seed) {
+            let session = header.id.clone();
+            return Err(CreateError::Misnumbered {
+                session,
+                expected,
+                found,
+            });
+        }
+        self.writer.create(header.clone(), seed).await
+    }
+
+    async fn append(
+        &self,
+        session: &SessionId,
+        expected: Seq,
+        batch: Vec<Event>,
+        fence: Option<FenceToken>,
+    ) -> Result<(), AppendError> {
+        if let Some((expected, found)) = misnumbered(expected, &batch) {
+            let session = session.clone();
+            return Err(AppendError::Misnumbered {
+                session,
+                expected,
+                found,
+            });
+        }
+        self.writer
+            .append(session.clone(), expected, batch, fence)
+            .await
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        range: ReadRange,
+    ) -> BoxStream<'_, Result<Event, ReadError>> {
+        let session = session.clone();
+        let read = move |range| reader::page(&self.readers, session.clone(), range);
+        flatten(RangePager {
+            rest: Some(range),
+            read,
+        })
+    }
+
+    async fn entry(&self, session: &SessionId) -> Result<CatalogueEntry, ReadError> {
+        reader::entry(&self.readers, session).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {
+        reader::list(&self.readers, query).await
+    }
+
+    fn watch(&self, scope: Scope) -> Wakeups {
+        let external = watch::DataVersion::new(self.reading.clone());
+        Wakeups::new(scope, self.changes.subscribe(), Some(Box::new(external)))
+    }
+}
+
+#[async_trait]
+impl LeaseStore for SqliteStore {
+    async fn acquire(
+        &self,
+        session: &SessionId,
+        owner: &Owner,
+        now: UnixMillis,
+    ) -> Result<Lease, LeaseError> {
+        self.writer
+            .acquire(session.clone(), owner.clone(), now)
+            .await
+    }
+
+    async fn release(&self, lease: &Lease) -> Result<(), LeaseError> {
+        self.writer.release(lease.clone()).await
+    }
+}
+
+#[async_trait]
+impl CheckpointStore for SqliteStore {
+    async fn load(&self, session: &SessionId) -> Result<Vec<Checkpoint>, ReadError> {
+        reader::checkpoints(&self.readers, session).await
+    }
+
+    async fn save(
+        &self,
+        session: &SessionId,
+        rows: Vec<Checkpoint>,
+    ) -> Result<(), CheckpointError> {
+        self.writer.save(session.clone(), rows).await
+    }
+}

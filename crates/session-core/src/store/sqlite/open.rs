@@ -1,0 +1,303 @@
+//! Opening a database: its place, its program, its schema.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions as _, Connection as _};
+use tokio::sync::broadcast;
+
+use super::SqliteStore;
+use super::place;
+use super::writer::Writer;
+
+/// The schema, as `sqlx migrate run` sees it too.
+static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
+
+/// 'MNBK', as the first migration sets it.
+const APPLICATION_ID: i64 = 0x4d4e_424b;
+/// Older versions can lose a commit when a write-ahead log is reset.
+const MINIMUM_SQLITE: (u32, u32, u32) = (3, 51, 3);
+const PAGE_SIZE: u32 = 8192;
+const READERS: u32 = 4;
+const WAKEUPS_HELD: usize = 256;
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Whether to make the file, and its folder, if they are missing. Default: yes.
+    pub create: bool,
+    /// How long a writer waits for another process before it gives up. Default: 10 s.
+    pub busy_timeout: Duration,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            create: true,
+            busy_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a database was not opened. Nothing was written to it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// There is no file, and none was to be made.
+    #[error("no database at {}", path.display())]
+    Missing {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("cannot use {}", path.display())]
+    Io {
+        /// What was being touched.
+        path: PathBuf,
+        /// Its account.
+        source: io::Error,
+    },
+    /// The path is a symbolic link, which could lead anywhere.
+    #[error("{} is a symbolic link; give the path of the file itself", path.display())]
+    SymbolicLink {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The path is a folder or a device.
+    #[error("{} is not a plain file", path.display())]
+    NotAFile {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The file belongs to somebody else.
+    #[error("{} belongs to user {owner}, not to you", path.display())]
+    OtherOwner {
+        /// Where.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Anybody could put another file in its place.
+    #[error("the folder {} can be written by everybody; close it with chmod o-w", path.display())]
+    OpenFolder {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("{} is not an SQLite database", path.display())]
+    NotADatabase {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The database belongs to another program.
+    #[error("{} is a database of another program (application id {application_id:#010x})", path.display())]
+    OtherProgram {
+        /// Where.
+        path: PathBuf,
+        /// What it says it is.
+        application_id: i64,
+    },
+    /// The schema is newer than this build.
+    #[error(
+        "{} has schema version {found}, this build knows up to version {supported}; upgrade \
+         minutebook to open it",
+        path.display()
+    )]
+    NewerSchema {
+        /// Where.
+        path: PathBuf,
+        /// The version of the file.
+        found: i64,
+        /// The newest version of this build.
+        supported: i64,
+    },
+    /// The schema could not be brought up to date.
+    #[error("the schema of {} could not be brought up to date", path.display())]
+    Migrate {
+        /// Where.
+        path: PathBuf,
+        /// Its account.
+        source: MigrateError,
+    },
+    /// SQLite is too old.
+    #[error(
+        "SQLite {found} is in use, but 3.51.3 or later is needed (older ones can lose commits)"
+    )]
+    OldSqlite {
+        /// The version in use.
+        found: String,
+    },
+    /// SQLite refused.
+    #[error("cannot open the database {}", path.display())]
+    Sqlite {
+        /// Where.
+        path: PathBuf,
+        /// Its account.
+        source: sqlx::Error,
+    },
+}
+
+impl OpenOptions {
+    /// Opens the database at `path`, and brings its schema up to date.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OpenError`], which names the file and what is the matter with it. A file that is
+    /// refused is left as it was.
+    pub async fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, OpenError> {
+        let path = place::prepare(path.as_ref(), self.create)?;
+        let failed = |source: sqlx::Error| sqlite_error(&path, source);
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(false)
+            .busy_timeout(self.busy_timeout)
+            .page_size(PAGE_SIZE)
+            .foreign_keys(true)
+            .pragma("trusted_schema", "off")
+            .pragma("cell_size_check", "on")
+            .disable_statement_logging();
+        self.identify(&path, &options).await?;
+
+        // Group sizes vary, and each has its own statement text.
+        let writing = options
+            .clone()
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .pragma("journal_size_limit", "67108864")
+            .statement_cache_capacity(512);
+        let mut connection = SqliteConnection::connect_with(&writing)
+            .await
+            .map_err(failed)?;
+        check_version(&path, &mut connection).await?;
+        MIGRATOR
+            .run(&mut connection)
+            .await
+            .map_err(|source| migrate_error(&path, source))?;
+        let reading = options.pragma("query_only", "on");
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            // A ping would cost a second crossing to the connection's thread.
+            .test_before_acquire(false)
+            .connect_with(reading.clone())
+            .await
+            .map_err(failed)?;
+
+        let (changes, _) = broadcast::channel(WAKEUPS_HELD);
+        let writer = Writer::start(connection, changes.clone());
+        Ok(SqliteStore {
+            path,
+            writer,
+            readers,
+            reading,
+            changes,
+        })
+    }
+
+    /// Looks at a file without changing it: whose is it, and is its schema one that this build
+    /// knows?
+    async fn identify(&self, path: &Path, options: &SqliteConnectOptions) -> Result<(), OpenError> {
+        let is_empty = std::fs::metadata(path)
+            .map_err(|source| OpenError::Io {
+                path: path.to_owned(),
+                source,
+            })?
+            .len()
+            == 0;
+        if is_empty {
+            return Ok(());
+        }
+        let failed = |source: sqlx::Error| sqlite_error(path, source);
+        let mut connection = SqliteConnection::connect_with(options)
+            .await
+            .map_err(failed)?;
+        let application_id: i64 = sqlx::query_scalar("pragma application_id")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(failed)?;
+        let tables: i64 = sqlx::query_scalar("select count(*) from sqlite_schema")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(failed)?;
+        let has_migrations: bool = sqlx::query_scalar(
+            "select exists (select 1 from sqlite_schema where name = '_sqlx_migrations')",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .map_err(failed)?;
+        let found: Option<i64> = if has_migrations {
+            sqlx::query_scalar("select max(version) from _sqlx_migrations where success")
+                .fetch_one(&mut connection)
+                .await
+                .map_err(failed)?
+        } else {
+            None
+        };
+        connection.close().await.map_err(failed)?;
+
+        // `sqlx database create` leaves a file without tables; a first migration that was cut
+        // short leaves the table of migrations alone.
+        let is_fresh = application_id == 0 && (tables == 0 || (has_migrations && found.is_none()));
+        if application_id != APPLICATION_ID && !is_fresh {
+            return Err(OpenError::OtherProgram {
+                path: path.to_owned(),
+                application_id,
+            });
+        }
+        let supported = MIGRATOR
+            .iter()
+            .map(|migration| migration.version)
+            .max()
+            .unwrap_or(0);
+        match found {
+            Some(found) if found > supported => Err(OpenError::NewerSchema {
+                path: path.to_owned(),
+                found,
+                supported,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn check_version(path: &Path, connection: &mut SqliteConnection) -> Result<(), OpenError> {
+    let found: String = sqlx::query_scalar("select sqlite_version()")
+        .fetch_one(connection)
+        .await
+        .map_err(|source| sqlite_error(path, source))?;
+    let mut numbers = found.split('.').map(|number| number.parse().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    if (next(), next(), next()) < MINIMUM_SQLITE {
+        return Err(OpenError::OldSqlite { found });
+    }
+    Ok(())
+}
+
+fn sqlite_error(path: &Path, source: sqlx::Error) -> OpenError {
+    // SQLITE_NOTADB, a primary result code of the stable interface.
+    let not_a_database = source
+        .as_database_error()
+        .and_then(|error| error.code())
+        .is_some_and(|code| code == "26");
+    if not_a_database {
+        OpenError::NotADatabase {
+            path: path.to_owned(),
+        }
+    } else {
+        OpenError::Sqlite {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+fn migrate_error(path: &Path, source: MigrateError) -> OpenError {
+    OpenError::Migrate {
+        path: path.to_owned(),
+        source,
+    }
+}

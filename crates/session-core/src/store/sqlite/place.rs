@@ -1,0 +1,122 @@
+//! Whether a path is a fit place for a database: whose it is, who may read it, and whether it is
+//! what it seems.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+
+use super::OpenError;
+
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+const OTHERS: u32 = 0o077;
+const WORLD_WRITABLE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// Makes sure that the file exists, is a plain file of this user, and is closed to others. Missing
+/// folders are made for this user alone.
+pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
+    let touched = |source: io::Error| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if create {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(folder)
+            .map_err(|source| OpenError::Io {
+                path: folder.to_owned(),
+                source,
+            })?;
+    }
+    let name = path.file_name().ok_or_else(|| {
+        touched(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "not a file name",
+        ))
+    })?;
+    // Links on the way there are the user's own doing; the last component is checked below.
+    let folder = folder.canonicalize().map_err(|source| OpenError::Io {
+        path: folder.to_owned(),
+        source,
+    })?;
+    let mode = fs::metadata(&folder).map_err(touched)?.mode();
+    if mode & WORLD_WRITABLE != 0 && mode & STICKY == 0 {
+        return Err(OpenError::OpenFolder { path: folder });
+    }
+    let path = folder.join(name);
+    if create {
+        let made = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(FILE_MODE)
+            .open(&path);
+        if let Err(source) = made
+            && source.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(OpenError::Io { path, source });
+        }
+    }
+    for suffix in ["", "-wal", "-shm"] {
+        check_file(&with_suffix(&path, suffix), suffix.is_empty())?;
+    }
+    Ok(path)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn check_file(path: &Path, required: bool) -> Result<(), OpenError> {
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(OpenError::Missing {
+                path: path.to_owned(),
+            });
+        }
+        Err(source) => {
+            return Err(OpenError::Io {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    if meta.file_type().is_symlink() {
+        return Err(OpenError::SymbolicLink {
+            path: path.to_owned(),
+        });
+    }
+    if !meta.is_file() {
+        return Err(OpenError::NotAFile {
+            path: path.to_owned(),
+        });
+    }
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err(OpenError::OtherOwner {
+            path: path.to_owned(),
+            owner: meta.uid(),
+        });
+    }
+    if meta.mode() & OTHERS != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(FILE_MODE)).map_err(|source| {
+            OpenError::Io {
+                path: path.to_owned(),
+                source,
+            }
+        })?;
+        tracing::warn!(path = %path.display(), "closed the database file to other users");
+    }
+    Ok(())
+}

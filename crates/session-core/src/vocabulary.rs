@@ -1,0 +1,99 @@
+//! Which event types a build understands, and what each demands of its payload.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::Payload;
+use crate::event::{
+    AssistantChunk, AssistantMessage, EndSeed, EventData, LogOnly, RequestContext, RequestHeader,
+    SessionTitle, StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnStart,
+    UserMessage,
+};
+
+/// A payload that does not fit its type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ShapeError {
+    /// What does not fit, naming the field.
+    pub reason: String,
+}
+
+type CheckFn = fn(&Payload) -> Result<(), ShapeError>;
+
+/// The event types that a build understands.
+///
+/// Reading an event of another type refuses to reconstruct the session, unless the event says that
+/// it may be passed over; a type in here is checked by the one function that append, seed, import
+/// and load share.
+#[derive(Debug, Clone)]
+pub struct Vocabulary {
+    known: BTreeMap<Arc<str>, CheckFn>,
+}
+
+impl Vocabulary {
+    /// The types of design section 3.
+    #[must_use]
+    pub fn core() -> Self {
+        let mut core = Self {
+            known: BTreeMap::new(),
+        };
+        core.insert::<UserMessage>();
+        core.insert::<AssistantMessage>();
+        core.insert::<ToolResult>();
+        core.with::<TurnStart>()
+            .with::<TurnEnd>()
+            .with::<StepStart>()
+            .with::<StepEnd>()
+            .with::<AssistantChunk>()
+            .with::<ToolCall>()
+            .with::<TodoWrite>()
+            .with::<RequestHeader>()
+            .with::<RequestContext>()
+            .with::<EndSeed>()
+            .with::<SessionTitle>()
+    }
+
+    /// Adds a harness's own type.
+    #[must_use]
+    pub fn with<P: LogOnly>(mut self) -> Self {
+        self.insert::<P>();
+        self
+    }
+
+    /// Adds a type whose payload is carried without a look inside.
+    #[must_use]
+    pub fn with_opaque(mut self, kind: impl Into<Arc<str>>) -> Self {
+        self.known.entry(kind.into()).or_insert(|_| Ok(()));
+        self
+    }
+
+    fn insert<P: EventData>(&mut self) {
+        self.known.insert(P::TYPE.into(), |data| {
+            let payload: P = data.decode().map_err(|error| ShapeError {
+                reason: error.to_string(),
+            })?;
+            payload.check().map_err(|reason| ShapeError { reason })
+        });
+    }
+
+    /// Whether the type is in here.
+    #[must_use]
+    pub fn knows(&self, kind: &str) -> bool {
+        self.known.contains_key(kind)
+    }
+
+    /// Checks a payload against its type; types that are not in here hold whatever they like.
+    ///
+    /// # Errors
+    ///
+    /// Returns what does not fit.
+    pub fn check(&self, kind: &str, data: &Payload) -> Result<(), ShapeError> {
+        self.known.get(kind).map_or(Ok(()), |check| check(data))
+    }
+}
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        Self::core()
+    }
+}
