@@ -144,7 +144,8 @@ impl ToolRegistry {
             return false;
         };
         let ask = AssertUnwindSafe(|| registered.tool.is_parallel_safe(&arguments));
-        registered.schema.check(&arguments).is_ok() && std::panic::catch_unwind(ask) == Ok(true)
+        registered.schema.check(&arguments).is_ok()
+            && std::panic::catch_unwind(ask).unwrap_or(false)
     }
 
     /// Runs a call with the model's raw JSON text. Never fails: an unknown tool, arguments that do
