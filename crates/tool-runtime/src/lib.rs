@@ -44,6 +44,7 @@
 mod registry;
 mod schema;
 mod tool;
+mod violation;
 
 pub use registry::{RegisterError, ToolGuard, ToolRegistry};
 pub use schema::SchemaError;
@@ -51,3 +52,4 @@ pub use tool::{
     CallPresentation, Tool, ToolContext, ToolDefinition, ToolFailure, ToolKind, ToolOutcome,
     ToolSuccess,
 };
+pub use violation::{Violation, Violations};

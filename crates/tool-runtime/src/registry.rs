@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use serde_json::{Map, Value};
 
 use crate::schema::{Schema, SchemaError};
+use crate::violation::{Violation, Violations, quote};
 use crate::{
     CallPresentation, Tool, ToolContext, ToolDefinition, ToolFailure, ToolKind, ToolOutcome,
 };
@@ -151,18 +152,14 @@ impl ToolRegistry {
     /// Runs a call with the model's raw JSON text. Never fails: an unknown tool, arguments that do
     /// not fit, an error and a panic are outcomes that the model can read.
     ///
+    /// Empty text means `{}`. Of a repeated key the last value counts.
+    ///
     /// # Cancel safety
     ///
     /// As the tool's.
     pub async fn run(&self, name: &str, arguments: &str, context: &ToolContext) -> ToolOutcome {
         let Some(registered) = self.find(name) else {
-            let known: Vec<_> = self
-                .definitions()
-                .into_iter()
-                .map(|tool| tool.name)
-                .collect();
-            let message = format!("unknown tool {name:?}; there are: {}", known.join(", "));
-            return ToolFailure::coded("UNKNOWN_TOOL", message).into();
+            return ToolFailure::coded("UNKNOWN_TOOL", self.unknown(name)).into();
         };
         let checked =
             parse(arguments).and_then(|value| registered.schema.check(&value).map(|()| value));
@@ -173,8 +170,9 @@ impl ToolRegistry {
                 return ToolFailure::coded("INVALID_ARGS", message).into();
             }
         };
-        let work = AssertUnwindSafe(registered.tool.run(arguments, context));
-        work.catch_unwind().await.map_or_else(
+        // In a block, so that a tool that panics before it returns its future is caught as well.
+        let work = async { registered.tool.run(arguments, context).await };
+        AssertUnwindSafe(work).catch_unwind().await.map_or_else(
             |_| {
                 tracing::error!(tool = name, "a tool panicked");
                 let message = format!("the tool {name:?} failed unexpectedly");
@@ -182,6 +180,20 @@ impl ToolRegistry {
             },
             ToolOutcome::from,
         )
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known: Vec<_> = self
+            .definitions()
+            .into_iter()
+            .map(|tool| tool.name)
+            .collect();
+        let name = quote(name);
+        if known.is_empty() {
+            format!("unknown tool {name}; there are none")
+        } else {
+            format!("unknown tool {name}; there are: {}", known.join(", "))
+        }
     }
 
     fn find(&self, name: &str) -> Option<Arc<Registered>> {
@@ -196,16 +208,22 @@ impl ToolRegistry {
 impl Drop for ToolGuard {
     fn drop(&mut self) {
         if let (Some(tools), Some(registered)) = (self.tools.upgrade(), self.registered.upgrade()) {
+            // `registered` outlives the lock, since a tool may own the guard of another.
             let mut tools = tools.write().unwrap_or_else(PoisonError::into_inner);
             tools.retain(|tool| !Arc::ptr_eq(tool, &registered));
         }
     }
 }
 
-/// The arguments of a call; none at all mean an empty object.
-fn parse(arguments: &str) -> Result<Value, String> {
+/// The arguments of a call; none at all mean an empty object. Of a repeated key the last value
+/// counts, as in most JSON readers.
+fn parse(arguments: &str) -> Result<Value, Violations> {
     if arguments.trim().is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    serde_json::from_str(arguments).map_err(|error| format!("arguments: not JSON: {error}"))
+    serde_json::from_str(arguments)
+        .map_err(|error| Violation::new("arguments", format!("not JSON: {error}")).into())
 }
+
+#[cfg(test)]
+mod tests;
