@@ -1,2 +1,78 @@
-//! The program.
-fn main() {}
+//! The program: composes the crates and holds no logic of its own.
+
+mod cli;
+mod commands;
+mod error;
+mod output;
+mod place;
+mod render;
+mod wiring;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+
+use cli::{Cli, Command};
+use error::{Exit, Report, exit_of};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(&cli.global.log);
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&anyhow::Error::new(error).context("no runtime")).into(),
+    };
+    let exit = runtime
+        .block_on(run(cli))
+        .unwrap_or_else(|error| fail(&error));
+    // A read of standard input that will not return must not keep the program.
+    runtime.shutdown_background();
+    exit.into()
+}
+
+async fn run(cli: Cli) -> anyhow::Result<Exit> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Chat(args) => commands::chat::run(&global, args).await,
+        Command::Acp(args) => commands::acp::run(&global, &args).await,
+        Command::Sessions(args) => commands::sessions::run(&global, args).await,
+        Command::Show(args) => commands::show::run(&global, &args.id).await,
+        Command::Events(args) => commands::events::run(&global, args).await,
+        Command::Todos(args) => commands::todos::run(&global, &args.id).await,
+        Command::Verify(args) => commands::verify::run(&global, args.id).await,
+        Command::Models => commands::models::run(&global),
+        Command::Import(args) => commands::import::run(&global, args).await,
+        Command::Export(args) => commands::export::run(&global, args).await,
+    }
+}
+
+fn fail(error: &anyhow::Error) -> Exit {
+    // A reader that has seen enough (`| head`) is no failure.
+    let is_broken_pipe = error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    });
+    if is_broken_pipe {
+        return Exit::Done;
+    }
+    // Nobody is left to hear that standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{}", Report(error));
+    exit_of(error)
+}
+
+/// Logs go to standard error, so that standard output carries data alone.
+fn start_logging(level: &str) {
+    // At lower levels the protocol crate spells out every handler it has; what concerns a user is
+    // in the answers that it sends.
+    let filter = EnvFilter::try_new(format!("{level},agent_client_protocol=error"))
+        .unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .init();
+}

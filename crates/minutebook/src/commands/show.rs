@@ -1,0 +1,206 @@
+//! `minutebook show`: a session as a person reads it.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use serde::Serialize;
+use serde_json::Value;
+use session_core::event::{
+    AssistantMessage, ContentBlock, EventData as _, Message, MessageSource, ToolResult, TurnEnd,
+    UserMessage,
+};
+use session_core::store::{EventStore as _, ReadRange};
+use session_core::{CatalogueEntry, Event, is_transcript};
+
+use super::chat::ending;
+use crate::cli::Global;
+use crate::error::Exit;
+use crate::output::{self, Terminal};
+use crate::render::{Checklist, call_row, cut, harmless};
+use crate::wiring::Service;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Overview<'a> {
+    id: &'a str,
+    header: &'a session_core::Header,
+    title: Option<&'a str>,
+    updated_at: i64,
+    events: u64,
+    open_turn: bool,
+    as_of_seq: Option<session_core::Seq>,
+    values: &'a BTreeMap<String, Value>,
+}
+
+pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
+    let service = Service::open(global).await?;
+    let id = service.resolve(id).await?;
+    let entry = service.store.entry(&id).await?;
+    let snapshot = service
+        .projections
+        .cold_snapshot(&*service.store, &id)
+        .await?;
+    let terminal = Terminal::detect();
+    if global.json {
+        output::json(&Overview {
+            id: id.as_str(),
+            header: &entry.header,
+            title: entry.title.as_deref(),
+            updated_at: entry.updated_at.get(),
+            events: entry.next_seq.get(),
+            open_turn: entry.is_open,
+            as_of_seq: snapshot.as_of_seq,
+            values: &snapshot.values,
+        })?;
+    } else {
+        heading(&entry)?;
+    }
+    let mut events = service.store.read(&id, ReadRange::ALL);
+    while let Some(event) = events.next().await {
+        let event = event?;
+        if !global.json {
+            for line in lines(&event, terminal.width) {
+                output::line(line)?;
+            }
+        } else if is_transcript(&event) {
+            output::json(&event)?;
+        }
+    }
+    drop(events);
+    if !global.json {
+        let todos = snapshot.values.get("todos").cloned().unwrap_or_default();
+        let todos: Vec<session_core::event::Todo> =
+            serde_json::from_value(todos).unwrap_or_default();
+        if !todos.is_empty() {
+            let Terminal {
+                glyphs,
+                color,
+                width,
+                ..
+            } = terminal;
+            let checklist = Checklist {
+                glyphs,
+                color,
+                width,
+                height: usize::MAX,
+            };
+            output::line("")?;
+            checklist.lines(&todos).iter().try_for_each(output::line)?;
+        }
+    }
+    service.close().await;
+    Ok(Exit::Done)
+}
+
+fn heading(entry: &CatalogueEntry) -> std::io::Result<()> {
+    output::line(harmless(entry.title.as_deref().unwrap_or("untitled")))?;
+    let header = &entry.header;
+    output::line(harmless(&format!("session {}", header.id)))?;
+    if let Some(cwd) = &header.cwd {
+        output::line(harmless(&format!("in {cwd}")))?;
+    }
+    if let Some(parent) = &header.parent_session {
+        output::line(harmless(&format!("from session {parent}")))?;
+    }
+    let open = if entry.is_open {
+        ", a turn is open"
+    } else {
+        ""
+    };
+    output::line(format!(
+        "created {}, {} events{open}",
+        header.created_at, entry.next_seq
+    ))
+}
+
+/// What a person reads of one event.
+fn lines(event: &Event, width: usize) -> Vec<String> {
+    if !is_transcript(event) {
+        let reason = event
+            .decode()
+            .and_then(|TurnEnd { reason, .. }| ending(&reason));
+        return reason
+            .map(|text| format!("! {}", harmless(&text)))
+            .into_iter()
+            .collect();
+    }
+    match event.kind() {
+        UserMessage::TYPE => match event.decode::<UserMessage>() {
+            Some(UserMessage(message)) if message.source == MessageSource::User => {
+                spaced(quoted(&message.text(), "> "))
+            }
+            Some(UserMessage(message)) => {
+                vec![cut(
+                    &format!(
+                        "  ({}) {}",
+                        message.source.kind(),
+                        harmless(&message.text())
+                    ),
+                    width,
+                )]
+            }
+            None => unreadable(event),
+        },
+        AssistantMessage::TYPE => match event.decode::<AssistantMessage>() {
+            Some(AssistantMessage { message, .. }) => assistant(&message, width),
+            None => unreadable(event),
+        },
+        ToolResult::TYPE => match event.decode::<ToolResult>() {
+            Some(result) => {
+                let failed = result.outcome().is_some_and(|(.., is_error)| is_error);
+                let mark = if failed { "  ✗ " } else { "  → " };
+                let text = result.outcome().map(|(_, content, _)| text_of(content));
+                vec![cut(
+                    &format!("{mark}{}", harmless(&text.unwrap_or_default())),
+                    width,
+                )]
+            }
+            None => unreadable(event),
+        },
+        _ => Vec::new(),
+    }
+}
+
+fn assistant(message: &Message, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for block in &message.content {
+        match block {
+            ContentBlock::Text { text } => lines.extend(spaced(quoted(text, ""))),
+            ContentBlock::ToolCall {
+                name, arguments, ..
+            } => {
+                lines.push(cut(&call_row(name, arguments), width));
+            }
+            _ => {}
+        }
+    }
+    lines
+}
+
+fn text_of(content: &[ContentBlock]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        ContentBlock::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(text: &str, mark: &str) -> Vec<String> {
+    harmless(text)
+        .lines()
+        .map(|line| format!("{mark}{line}"))
+        .collect()
+}
+
+fn spaced(mut lines: Vec<String>) -> Vec<String> {
+    lines.insert(0, String::new());
+    lines
+}
+
+fn unreadable(event: &Event) -> Vec<String> {
+    vec![format!(
+        "! event {} ({}) cannot be read",
+        event.seq(),
+        harmless(event.kind())
+    )]
+}

@@ -1,0 +1,265 @@
+//! `minutebook verify`: recomputes everything that a log implies, and compares.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+use serde::Serialize;
+use session_core::store::{EventStore as _, ReadError, ReadRange};
+use session_core::{
+    CatalogueChange, CatalogueEntry, Event, ListFilter, ListQuery, LogState, Seq, SessionId,
+    Vocabulary,
+};
+
+use crate::cli::Global;
+use crate::error::Exit;
+use crate::output;
+use crate::render::harmless;
+use crate::wiring::Service;
+
+/// What was found in one session.
+#[derive(Debug, Serialize)]
+struct Finding {
+    id: SessionId,
+    events: u64,
+    ok: bool,
+    faults: Vec<Fault>,
+    /// Types that are carried without being understood, and how often.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    unknown: BTreeMap<String, u64>,
+    /// Whether a turn is open, which the next opening closes.
+    open_turn: bool,
+}
+
+/// Something that does not hold.
+#[derive(Debug, Serialize)]
+struct Fault {
+    /// What was checked: decode, log, catalogue, checkpoint.
+    check: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<Seq>,
+    reason: String,
+}
+
+pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<Exit> {
+    let service = Service::open(global).await?;
+    let file = service.store.integrity().await?;
+    for reason in &file {
+        if global.json {
+            output::json(&Fault {
+                check: "file",
+                seq: None,
+                reason: reason.clone(),
+            })?;
+        } else {
+            output::line(harmless(&format!("file: {reason}")))?;
+        }
+    }
+    let mut faults = file.len();
+    let (mut sessions, mut events) = (0, 0);
+    if let Some(prefix) = id {
+        let id = service.resolve(&prefix).await?;
+        let entry = service.store.entry(&id).await?;
+        let finding = examine(&service, entry).await?;
+        (sessions, events, faults) = (1, finding.events, faults + finding.faults.len());
+        report(global, &finding)?;
+    } else {
+        let filter = ListFilter {
+            include_blank: true,
+            ..ListFilter::default()
+        };
+        let mut query = ListQuery {
+            filter,
+            limit: 200,
+            ..ListQuery::default()
+        };
+        loop {
+            let page = service.store.list(&query).await?;
+            for entry in page.entries {
+                let finding = examine(&service, entry).await?;
+                sessions += 1;
+                events += finding.events;
+                faults += finding.faults.len();
+                report(global, &finding)?;
+            }
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+    }
+    if !global.json {
+        output::line(format!(
+            "{sessions} sessions, {events} events, {faults} faults"
+        ))?;
+    }
+    service.close().await;
+    Ok(if faults == 0 {
+        Exit::Done
+    } else {
+        Exit::Faults
+    })
+}
+
+fn report(global: &Global, finding: &Finding) -> anyhow::Result<()> {
+    if global.json {
+        return Ok(output::json(finding)?);
+    }
+    let Finding {
+        id,
+        events,
+        ok,
+        faults,
+        unknown,
+        open_turn,
+    } = finding;
+    let verdict = if *ok { "ok" } else { "FAULTY" };
+    output::line(harmless(&format!("{id}: {verdict}, {events} events")))?;
+    for Fault { check, seq, reason } in faults {
+        let place = seq
+            .map(|seq| format!(" at event {seq}"))
+            .unwrap_or_default();
+        output::line(harmless(&format!("  {check}{place}: {reason}")))?;
+    }
+    for (kind, count) in unknown {
+        output::line(harmless(&format!(
+            "  note: {count} events of the unknown type {kind:?}"
+        )))?;
+    }
+    if *open_turn {
+        output::line("  note: a turn is open; it is running, or the next opening closes it")?;
+    }
+    Ok(())
+}
+
+async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Finding> {
+    let id = entry.header.id.clone();
+    let mut walk = Walk::new(service.sessions.vocabulary(), &entry);
+    // Up to what the catalogue said, since the log may grow meanwhile.
+    let range = ReadRange {
+        until: Some(entry.next_seq),
+        ..ReadRange::ALL
+    };
+    let mut stored = service.store.read(&id, range);
+    while let Some(event) = stored.next().await {
+        match event {
+            Ok(event) => walk.event(&event),
+            Err(ReadError::Damaged { seq, reason, .. }) => walk.damaged(seq, reason),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    drop(stored);
+    walk.compare(&entry);
+    let Walk {
+        state,
+        mut faults,
+        unknown,
+        events,
+        ..
+    } = walk;
+    for fault in service.projections.verify(&*service.store, &id).await? {
+        faults.push(Fault {
+            check: "checkpoint",
+            seq: None,
+            reason: fault.to_string(),
+        });
+    }
+    let open_turn = state.trace().open_turn().is_some();
+    Ok(Finding {
+        id,
+        events,
+        ok: faults.is_empty(),
+        faults,
+        unknown,
+        open_turn,
+    })
+}
+
+/// A walk over a stored log.
+struct Walk<'a> {
+    known: &'a Vocabulary,
+    /// What is known, and what was met.
+    vocabulary: Vocabulary,
+    state: LogState,
+    recomputed: CatalogueEntry,
+    /// Whether the fold has met a fault; what follows would only repeat it.
+    is_broken: bool,
+    faults: Vec<Fault>,
+    unknown: BTreeMap<String, u64>,
+    events: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(known: &'a Vocabulary, entry: &CatalogueEntry) -> Self {
+        Self {
+            known,
+            vocabulary: known.clone(),
+            state: LogState::default(),
+            recomputed: CatalogueEntry::new(entry.header.clone()),
+            is_broken: false,
+            faults: Vec::new(),
+            unknown: BTreeMap::new(),
+            events: 0,
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.events += 1;
+        self.recomputed
+            .apply(CatalogueChange::of(std::slice::from_ref(event)));
+        if !event.is_ignorable() && !self.known.knows(event.kind()) {
+            *self.unknown.entry(event.kind().to_owned()).or_insert(0) += 1;
+            self.vocabulary = std::mem::take(&mut self.vocabulary).with_opaque(event.kind());
+        }
+        if self.is_broken {
+            return;
+        }
+        let staged = {
+            let mut stage = self.state.stage(&self.vocabulary);
+            stage.push(event).map(|()| stage.finish())
+        };
+        match staged {
+            Ok(staged) => self.state.apply(staged),
+            Err(violation) => {
+                let reason = format!("{:#}", anyhow::Error::new(violation));
+                self.faults.push(Fault {
+                    check: "log",
+                    seq: Some(event.seq()),
+                    reason,
+                });
+                self.is_broken = true;
+            }
+        }
+    }
+
+    fn damaged(&mut self, seq: Seq, reason: String) {
+        self.events += 1;
+        self.faults.push(Fault {
+            check: "decode",
+            seq: Some(seq),
+            reason,
+        });
+        self.is_broken = true;
+    }
+
+    fn compare(&mut self, entry: &CatalogueEntry) {
+        if self.is_broken {
+            return;
+        }
+        let now = &self.recomputed;
+        let differs = [
+            ("length", now.next_seq != entry.next_seq),
+            ("title", now.title != entry.title),
+            ("update time", now.updated_at != entry.updated_at),
+            ("blank flag", now.is_blank != entry.is_blank),
+            ("open turn", now.is_open != entry.is_open),
+        ];
+        for (field, _) in differs.into_iter().filter(|(_, differs)| *differs) {
+            let reason = format!("its {field} is not what the log adds up to");
+            self.faults.push(Fault {
+                check: "catalogue",
+                seq: None,
+                reason,
+            });
+        }
+    }
+}

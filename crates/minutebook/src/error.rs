@@ -1,0 +1,136 @@
+//! What a user sees on failure: the message with its causes, and the exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use session_core::store::{CreateError, LeaseError, ReadError};
+use session_core::{
+    AppendFailure, CreateFailure, InvalidCursor, OpenError, OpenFailure, SessionId, jsonl,
+};
+
+/// How the program ends. Documented in `--help` and docs/cli.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done = 0,
+    Failed = 1,
+    NoSession = 3,
+    Database = 4,
+    Input = 5,
+    Busy = 6,
+    Faults = 7,
+    Unfinished = 8,
+    Cancelled = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Input that cannot be used, in the user's terms.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    #[error("no session begins with {prefix:?}; `minutebook sessions --all` lists them")]
+    UnknownSession { prefix: String },
+    #[error("several sessions begin with {prefix:?}: {}", list(.candidates))]
+    AmbiguousSession {
+        prefix: String,
+        candidates: Vec<SessionId>,
+    },
+    #[error("the prompt is empty; nothing was written")]
+    EmptyPrompt,
+    #[error("no model {model:?}; use offline or script:FILE")]
+    UnknownModel { model: String },
+    #[error("{path} cannot be imported; nothing of it was written")]
+    Log { path: String, source: anyhow::Error },
+    #[error("position {0} is beyond every log")]
+    Position(u64),
+}
+
+fn list(ids: &[SessionId]) -> String {
+    let mut text: Vec<&str> = ids.iter().take(5).map(SessionId::as_str).collect();
+    if ids.len() > 5 {
+        text.push("…");
+    }
+    text.join(", ")
+}
+
+/// The exit code of a failure: the first cause that has one.
+pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+    error
+        .chain()
+        .find_map(exit_of_cause)
+        .unwrap_or(Exit::Failed)
+}
+
+fn exit_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    if let Some(input) = cause.downcast_ref::<InputError>() {
+        return Some(match input {
+            InputError::UnknownSession { .. } | InputError::AmbiguousSession { .. } => {
+                Exit::NoSession
+            }
+            InputError::EmptyPrompt
+            | InputError::UnknownModel { .. }
+            | InputError::Log { .. }
+            | InputError::Position(_) => Exit::Input,
+        });
+    }
+    if cause.is::<OpenError>() {
+        return Some(Exit::Database);
+    }
+    if cause.is::<InvalidCursor>() || cause.is::<jsonl::LineError>() {
+        return Some(Exit::Input);
+    }
+    if let Some(failure) = cause.downcast_ref::<OpenFailure>() {
+        return exit_of_open(failure);
+    }
+    if let Some(CreateFailure::Store(CreateError::Exists { .. })) = cause.downcast_ref() {
+        return Some(Exit::Input);
+    }
+    if let Some(AppendFailure::Store(error)) = cause.downcast_ref() {
+        use session_core::store::AppendError;
+        return match error {
+            AppendError::Conflict { .. } | AppendError::Fenced { .. } => Some(Exit::Busy),
+            _ => None,
+        };
+    }
+    match cause.downcast_ref()? {
+        ReadError::NotFound { .. } => Some(Exit::NoSession),
+        ReadError::Damaged { .. } | ReadError::Header { .. } => Some(Exit::Database),
+        ReadError::Cursor(_) => Some(Exit::Input),
+        _ => None,
+    }
+}
+
+fn exit_of_open(failure: &OpenFailure) -> Option<Exit> {
+    match failure {
+        OpenFailure::Lease(LeaseError::Held { .. }) => Some(Exit::Busy),
+        OpenFailure::Read(ReadError::NotFound { .. }) => Some(Exit::NoSession),
+        OpenFailure::Read(ReadError::Damaged { .. }) | OpenFailure::Reconstruct { .. } => {
+            Some(Exit::Database)
+        }
+        _ => None,
+    }
+}
+
+/// An error and its causes, one a line.
+pub(crate) struct Report<'a>(pub(crate) &'a anyhow::Error);
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "minutebook: {}",
+            crate::render::harmless(&self.0.to_string())
+        )?;
+        for cause in self.0.chain().skip(1) {
+            write!(
+                f,
+                "\n  because: {}",
+                crate::render::harmless(&cause.to_string())
+            )?;
+        }
+        Ok(())
+    }
+}

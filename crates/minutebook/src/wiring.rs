@@ -1,0 +1,144 @@
+//! Composes the crates: the one place that knows them all.
+
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_loop::{Agent, AgentConfig, Model, OfflineModel, ScriptedModel};
+use anyhow::Context as _;
+use projection::{CheckpointPolicy, Projections, UnitGuard};
+use session_core::store::{EventStore, ReadError};
+use session_core::{
+    ListFilter, ListQuery, ObserverGuard, OpenOptions, SessionId, Sessions, SqliteStore, Vocabulary,
+};
+use todo_tool::{TodoConfig, TodoWriteTool, Todos};
+use tool_runtime::{ToolGuard, ToolRegistry};
+
+use crate::cli::{Global, ModelArgs};
+use crate::error::InputError;
+use crate::place;
+
+/// How long the offline model stays with an item, so that a person sees the list move.
+const PACE: Duration = Duration::from_millis(600);
+
+const SYSTEM_PROMPT: &str = "\
+You are the agent of a Minutebook session. For work of more than one step, keep a to-do list with \
+todo_write and keep it true. Say briefly what you did.";
+
+/// Sessions on a database, with the projections that are folded from them.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) sessions: Sessions,
+    pub(crate) projections: Projections,
+    _units: Vec<UnitGuard>,
+    _observer: ObserverGuard,
+}
+
+impl Service {
+    /// Opens the database and puts sessions and projections on it.
+    pub(crate) async fn open(global: &Global) -> anyhow::Result<Self> {
+        Self::on(place::database(global.db.clone())?, OpenOptions::default()).await
+    }
+
+    async fn on(path: PathBuf, options: OpenOptions) -> anyhow::Result<Self> {
+        let store = Arc::new(options.open(path).await?);
+        let sessions = Sessions::builder(store.clone())
+            .leases(store.clone())
+            .vocabulary(Vocabulary::original_harness())
+            .build();
+        let projections = Projections::new(Some(store.clone()), CheckpointPolicy::default());
+        let units = vec![projections.register_visible::<Todos>()?];
+        let observer = projections.attach(&sessions);
+        Ok(Self {
+            store,
+            sessions,
+            projections,
+            _units: units,
+            _observer: observer,
+        })
+    }
+
+    /// The session that an id, or a unique prefix of one, names.
+    pub(crate) async fn resolve(&self, prefix: &str) -> anyhow::Result<SessionId> {
+        let exact = SessionId::from(prefix);
+        match self.store.entry(&exact).await {
+            Ok(_) => return Ok(exact),
+            Err(ReadError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let filter = ListFilter {
+            id_prefix: Some(prefix.to_owned()),
+            include_blank: true,
+            ..ListFilter::default()
+        };
+        let query = ListQuery {
+            filter,
+            limit: 10,
+            ..ListQuery::default()
+        };
+        let page = self.store.list(&query).await?;
+        let mut candidates: Vec<SessionId> = page
+            .entries
+            .into_iter()
+            .map(|entry| entry.header.id)
+            .collect();
+        let prefix = prefix.to_owned();
+        match candidates.len() {
+            1 => Ok(candidates.swap_remove(0)),
+            0 => Err(InputError::UnknownSession { prefix }.into()),
+            _ => Err(InputError::AmbiguousSession { prefix, candidates }.into()),
+        }
+    }
+
+    /// Closes sessions and the database.
+    pub(crate) async fn close(self) {
+        self.sessions.close_all().await;
+        self.store.close().await;
+    }
+}
+
+/// An agent with its tools.
+#[derive(Debug)]
+pub(crate) struct Harness {
+    pub(crate) agent: Agent,
+    pub(crate) tools: ToolRegistry,
+    _tools: Vec<ToolGuard>,
+}
+
+impl Harness {
+    /// Puts an agent together.
+    pub(crate) fn new(service: &Service, args: &ModelArgs) -> anyhow::Result<Self> {
+        let tools = ToolRegistry::default();
+        let todo_write = TodoWriteTool::new(TodoConfig::new(args.parallel_todos));
+        let guards = vec![tools.register(Arc::new(todo_write))?];
+        let config = AgentConfig {
+            system: Some(SYSTEM_PROMPT.to_owned()),
+            max_steps: NonZeroU64::new(args.max_steps).unwrap_or(NonZeroU64::MIN),
+            ..AgentConfig::default()
+        };
+        let ids = service.sessions.ids().clone();
+        let agent = Agent::new(model(&args.model)?, tools.clone(), config, ids);
+        Ok(Self {
+            agent,
+            tools,
+            _tools: guards,
+        })
+    }
+}
+
+fn model(name: &str) -> anyhow::Result<Arc<dyn Model>> {
+    match name.split_once(':') {
+        None if name == "offline" => Ok(Arc::new(OfflineModel::new(PACE))),
+        Some(("script", file)) => {
+            let scripted = ScriptedModel::from_file(file)
+                .with_context(|| format!("the model {name} cannot be used"))?;
+            Ok(Arc::new(scripted))
+        }
+        _ => Err(InputError::UnknownModel {
+            model: name.to_owned(),
+        }
+        .into()),
+    }
+}
