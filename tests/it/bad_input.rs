@@ -1,0 +1,341 @@
+//! Input that cannot be used gets a message, a documented exit code, and loses nothing.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::{Command, Stdio};
+
+use minutebook_tests::{Place, Ran, program, root};
+
+fn refused(ran: &Ran, code: i32, words: &[&str]) {
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    for word in words {
+        assert!(ran.err.contains(word), "{word:?} is not in {}", ran.err);
+    }
+    assert!(!ran.err.contains("panicked"), "{}", ran.err);
+}
+
+fn chatted(place: &Place) -> String {
+    let printed = place.run(&["chat", "one thing", "--json"]).ok().json();
+    printed[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_id_that_names_nothing_or_several_sessions() {
+    let place = Place::new();
+    let fixture = root()
+        .join("tests/fixtures/valve-gear.jsonl")
+        .display()
+        .to_string();
+    let _ = place.run(&["import", &fixture]).ok();
+    let text = fs::read_to_string(&fixture)
+        .unwrap()
+        .replacen("0d5f2c6a", "0d5f2c6b", 1);
+    let _ = place.pipe(&["import", "-"], text).ok();
+    for command in ["show", "events", "todos", "export", "verify"] {
+        refused(&place.run(&[command, "ffff"]), 3, &["ffff"]);
+        refused(
+            &place.run(&[command, "0d5f"]),
+            3,
+            &["several", "0d5f2c6a", "0d5f2c6b"],
+        );
+        refused(&place.run(&[command, ""]), 3, &["several"]);
+    }
+    refused(
+        &place.run(&["chat", "hi", "--session", "ffff"]),
+        3,
+        &["ffff"],
+    );
+}
+
+#[test]
+fn an_import_of_a_session_that_is_there() {
+    let place = Place::new();
+    let fixture = root()
+        .join("tests/fixtures/valve-gear.jsonl")
+        .display()
+        .to_string();
+    let _ = place.run(&["import", &fixture]).ok();
+    refused(
+        &place.run(&["import", &fixture]),
+        5,
+        &["exists already", "--new-id"],
+    );
+    let _ = place.run(&["import", &fixture, "--new-id"]).ok();
+}
+
+#[test]
+fn files_that_are_no_database_of_ours() {
+    let place = Place::new();
+    let path = |name: &str| place.dir().join(name);
+    let try_it = |name: &str| place.run(&["sessions", "--db", path(name).to_str().unwrap()]);
+
+    fs::write(
+        path("text"),
+        "this is no database, and long enough to be looked at\n".repeat(40),
+    )
+    .unwrap();
+    refused(&try_it("text"), 4, &["text", "is not an SQLite database"]);
+    fs::create_dir(path("folder")).unwrap();
+    refused(&try_it("folder"), 4, &["folder"]);
+    symlink(path("text"), path("link")).unwrap();
+    refused(&try_it("link"), 4, &["symbolic link"]);
+    symlink(path("nothing"), path("dangling")).unwrap();
+    refused(&try_it("dangling"), 4, &["symbolic link"]);
+    assert!(!path("nothing").exists());
+    let text = fs::read_to_string(path("text")).unwrap();
+    assert!(
+        text.starts_with("this is no database"),
+        "the file was left as it was"
+    );
+}
+
+#[test]
+fn logs_that_are_broken_at_a_line() {
+    let place = Place::new();
+    let header = r#"{"type":"session","version":0,"id":"a","createdAt":1}"#;
+    let start = r#"{"type":"turn/start","seq":0,"time":1,"data":{"turn":1}}"#;
+    let import = |lines: &[&str]| place.pipe(&["import", "-"], lines.join("\n"));
+
+    refused(&import(&[]), 5, &["line 1", "empty"]);
+    refused(&import(&[start]), 5, &["line 1", "header"]);
+    refused(&import(&["{"]), 5, &["line 1", "not JSON"]);
+    refused(
+        &import(&[&header.replace("0", "9")]),
+        5,
+        &["line 1", "newer build"],
+    );
+    refused(
+        &import(&[header, start, "{\"type\":"]),
+        5,
+        &["line 3", "not JSON"],
+    );
+    refused(
+        &import(&[header, &start.replace(":0,", ":4,")]),
+        5,
+        &["line 2", "where 0 is due"],
+    );
+    refused(
+        &import(&[header, start, start]),
+        5,
+        &["line 3", "where 1 is due"],
+    );
+    let second = start.replace("\"seq\":0", "\"seq\":1");
+    refused(
+        &import(&[header, start, &second]),
+        5,
+        &["line 3", "turn 1 is open"],
+    );
+    let surface = start.replace("\"data\"", "\"surfaceOp\":\"append\",\"data\"");
+    refused(&import(&[header, &surface]), 5, &["line 2", "surface"]);
+    let unknown =
+        r#"{"type":"acme/new","seq":0,"time":1,"data":{"n":123456789012345678901234567890}}"#;
+    refused(&import(&[header, unknown]), 5, &["line 2", "acme/new"]);
+    refused(
+        &place.run(&["import", "missing.jsonl"]),
+        5,
+        &["missing.jsonl"],
+    );
+    assert_eq!(place.run(&["sessions", "--all", "--json"]).ok().out, "");
+
+    let kept = place
+        .pipe(
+            &["import", "-", "--keep-unknown"],
+            [header, unknown].join("\n"),
+        )
+        .ok();
+    assert!(kept.out.contains("acme/new"), "{kept:?}");
+    assert_eq!(
+        place.run(&["events", "a", "--json"]).ok().out.trim_end(),
+        unknown
+    );
+    let _ = place.run(&["verify", "a"]).ok();
+    let _ = place.run(&["show", "a"]).ok();
+    refused(
+        &place.run(&["chat", "hi", "--session", "a"]),
+        4,
+        &["acme/new", "event 0"],
+    );
+}
+
+#[test]
+fn an_empty_prompt_writes_nothing() {
+    let place = Place::new();
+    for prompt in ["", " \n\t "] {
+        refused(&place.run(&["chat", prompt]), 5, &["prompt is empty"]);
+        refused(&place.pipe(&["chat"], prompt), 5, &["prompt is empty"]);
+    }
+    refused(&place.pipe(&["chat"], [0xff, 0xfe, b'a']), 1, &["UTF-8"]);
+    assert!(!place.db().exists());
+}
+
+#[test]
+fn a_model_that_is_none() {
+    let place = Place::new();
+    refused(
+        &place.run(&["chat", "hi", "--model", "gpt"]),
+        5,
+        &["gpt", "offline"],
+    );
+    refused(
+        &place.run(&["chat", "hi", "--model", "script:none.json"]),
+        1,
+        &["none.json"],
+    );
+    let script = place.dir().join("bad.json");
+    fs::write(&script, "{\"responses\":[{\"txt\":1}]}").unwrap();
+    let model = format!("script:{}", script.display());
+    refused(
+        &place.run(&["chat", "hi", "--model", &model]),
+        1,
+        &["bad.json", "line 1", "txt"],
+    );
+}
+
+#[test]
+fn a_second_writer_on_one_session_is_told_who_has_it() {
+    let place = Place::new();
+    let id = chatted(&place);
+    let mut first = place
+        .command(&[
+            "chat",
+            "1. a\n2. b\n3. c\n4. d\n5. e",
+            "--session",
+            &id,
+            "--json",
+        ])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = first.id().to_string();
+    // Wait until the first has begun to write.
+    let before = place.run(&["events", &id]).ok().out.lines().count();
+    while place.run(&["events", &id]).ok().out.lines().count() == before {}
+    refused(
+        &place.run(&["chat", "me too", "--session", &id]),
+        6,
+        &[&process, "since"],
+    );
+    assert!(first.wait().unwrap().success());
+    let _ = place.run(&["verify"]).ok();
+    let _ = place.run(&["chat", "me too", "--session", &id]).ok();
+}
+
+#[test]
+fn a_read_only_folder() {
+    let place = Place::new();
+    let folder = place.dir().join("closed");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).unwrap();
+    // Root may write anywhere; there the case cannot be made.
+    let probe = folder.join("probe");
+    if fs::write(&probe, "").is_ok() {
+        fs::remove_file(probe).unwrap();
+        return;
+    }
+    let db = folder.join("x.db");
+    refused(
+        &place.run(&["sessions", "--db", db.to_str().unwrap()]),
+        4,
+        &["x.db"],
+    );
+}
+
+#[test]
+fn a_message_of_20_mb_is_kept() {
+    let place = Place::new();
+    let script = place.dir().join("script.json");
+    fs::write(&script, r#"{"responses":[{"text":"noted"}]}"#).unwrap();
+    let model = format!("script:{}", script.display());
+    let prompt = "0123456789abcde\n".repeat(20 * 1024 * 1024 / 16);
+    let chat = place.pipe(&["chat", "--model", &model], &prompt).ok();
+    let id = chat
+        .out
+        .lines()
+        .next()
+        .unwrap()
+        .strip_prefix("session ")
+        .unwrap()
+        .to_owned();
+    let events = place.run(&["events", &id, "--json"]).ok().json();
+    let said = events
+        .iter()
+        .find(|event| event["type"] == "user/message")
+        .unwrap();
+    assert_eq!(
+        said["data"]["content"][0]["text"].as_str(),
+        Some(prompt.trim_end())
+    );
+    let _ = place.run(&["verify"]).ok();
+}
+
+#[test]
+fn arguments_that_are_wrong_become_results_that_the_model_reads() {
+    let place = Place::new();
+    let many: Vec<String> = (0..10_000)
+        .map(|n| format!(r#"{{"content":"item {n}","status":"pending"}}"#))
+        .collect();
+    let calls = [
+        r#"{"todos":"[{\"content\":\"a\",\"status\":\"pending\"}]"}"#.to_owned(),
+        format!(r#"{{"todos":[{}]}}"#, many.join(",")),
+        r#"{"todos":[{"content":"a","status":"cancelled","priority":"high":"x"}]}"#.to_owned(),
+    ];
+    for arguments in calls {
+        let script = serde_json::json!({ "responses": [
+            { "tool_calls": [{ "name": "todo_write", "arguments": arguments }] },
+            { "text": "I see." },
+        ]});
+        let file = place.dir().join("script.json");
+        fs::write(&file, script.to_string()).unwrap();
+        let model = format!("script:{}", file.display());
+        let printed = place
+            .run(&["chat", "go", "--json", "--model", &model])
+            .ok()
+            .json();
+        assert!(printed.iter().all(|event| event["type"] != "todo/write"));
+        let result = printed
+            .iter()
+            .find(|event| event["type"] == "tool/result")
+            .unwrap();
+        let block = &result["data"]["message"]["content"][0];
+        assert_eq!(block["isError"], true);
+        let text = block["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("Error: ") && text.len() < 2_000, "{text}");
+    }
+    let _ = place.run(&["verify"]).ok();
+}
+
+#[test]
+fn a_disk_that_is_full_loses_nothing_that_was_acknowledged() {
+    let place = Place::new();
+    let id = chatted(&place);
+    let before = place.run(&["export", &id]).ok().out;
+    let script = place.dir().join("script.json");
+    let long = "x".repeat(600_000);
+    fs::write(
+        &script,
+        serde_json::json!({ "responses": [{ "text": long }] }).to_string(),
+    )
+    .unwrap();
+    // A limit on the size of files stands in for a disk without room.
+    let ran = Command::new("bash")
+        .arg("-c")
+        .arg("trap '' XFSZ; ulimit -f 400; exec \"$@\"")
+        .args([
+            "bash",
+            program().to_str().unwrap(),
+            "chat",
+            "more",
+            "--session",
+            &id,
+        ])
+        .args(["--model", &format!("script:{}", script.display())])
+        .env("MINUTEBOOK_DB", place.db())
+        .output()
+        .unwrap();
+    refused(&Ran::from(ran), 1, &["nothing was appended", &id]);
+    let after = place.run(&["export", &id]).ok().out;
+    assert!(after.starts_with(&before));
+    let _ = place.run(&["verify"]).ok();
+    let _ = place.run(&["chat", "again", "--session", &id]).ok();
+    let _ = place.run(&["verify"]).ok();
+}

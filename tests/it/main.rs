@@ -1,0 +1,10 @@
+//! The program as its users have it, the crates as a harness composes them, and real clients.
+
+mod bad_input;
+mod chat;
+mod clients;
+mod commands;
+mod crash;
+mod logs;
+mod schema;
+mod terminal;
