@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::{Command, Stdio};
 
 use minutebook_tests::{Place, Ran, program, root};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 
 fn refused(ran: &Ran, code: i32, words: &[&str]) {
     assert_eq!(ran.code, Some(code), "{ran:?}");
@@ -338,4 +340,46 @@ fn a_disk_that_is_full_loses_nothing_that_was_acknowledged() {
     let _ = place.run(&["verify"]).ok();
     let _ = place.run(&["chat", "again", "--session", &id]).ok();
     let _ = place.run(&["verify"]).ok();
+}
+
+#[tokio::test]
+async fn a_damaged_event_is_named_and_the_rest_stays_readable() {
+    let place = Place::new();
+    let fixture = root()
+        .join("tests/fixtures/valve-gear.jsonl")
+        .display()
+        .to_string();
+    let _ = place.run(&["import", &fixture]).ok();
+    let sound = chatted(&place);
+    let mut database = SqliteConnectOptions::new()
+        .filename(place.db())
+        .connect()
+        .await
+        .unwrap();
+    for sql in [
+        "drop trigger event_is_never_changed",
+        "update event set data = '{\"turn\":' where seq = 66 and session = 1",
+    ] {
+        sqlx::query(sql).execute(&mut database).await.unwrap();
+    }
+    database.close().await.unwrap();
+
+    let id = "0d5f2c6a";
+    for command in ["show", "events", "todos"] {
+        let ran = place.run(&[command, id]);
+        refused(&ran, 4, &["event 66", "damaged"]);
+        assert!(ran.out.lines().count() > 10, "{command}: {ran:?}");
+    }
+    assert_eq!(place.run(&["events", id, "--json"]).json().len(), 89);
+    refused(&place.run(&["export", id]), 4, &["event 66"]);
+    refused(
+        &place.run(&["chat", "go on", "--session", id]),
+        4,
+        &["event 66"],
+    );
+    let verified = place.run(&["verify"]);
+    assert_eq!(verified.code, Some(7), "{verified:?}");
+    assert!(verified.out.contains("decode at event 66"), "{verified:?}");
+    let _ = place.run(&["verify", &sound]).ok();
+    assert_eq!(place.run(&["sessions", "--json"]).ok().json().len(), 2);
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use session_core::store::{CreateError, LeaseError, ReadError};
+use agent_loop::TurnFailure;
+use projection::FoldError;
+use session_core::store::{AppendError, CreateError, LeaseError, ReadError};
 use session_core::{
     AppendFailure, CreateFailure, InvalidCursor, OpenError, OpenFailure, SessionId, jsonl,
 };
@@ -65,16 +67,9 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
 }
 
 fn exit_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    // A wrapper that shows its source as itself hides it from the chain, so each is looked into.
     if let Some(input) = cause.downcast_ref::<InputError>() {
-        return Some(match input {
-            InputError::UnknownSession { .. } | InputError::AmbiguousSession { .. } => {
-                Exit::NoSession
-            }
-            InputError::EmptyPrompt
-            | InputError::UnknownModel { .. }
-            | InputError::Log { .. }
-            | InputError::Position(_) => Exit::Input,
-        });
+        return Some(exit_of_input(input));
     }
     if cause.is::<OpenError>() {
         return Some(Exit::Database);
@@ -85,31 +80,62 @@ fn exit_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(failure) = cause.downcast_ref::<OpenFailure>() {
         return exit_of_open(failure);
     }
-    if let Some(CreateFailure::Store(CreateError::Exists { .. })) = cause.downcast_ref() {
-        return Some(Exit::Input);
+    if let Some(failure) = cause.downcast_ref::<CreateFailure>() {
+        return exit_of_create(failure);
     }
-    if let Some(AppendFailure::Store(error)) = cause.downcast_ref() {
-        use session_core::store::AppendError;
-        return match error {
-            AppendError::Conflict { .. } | AppendError::Fenced { .. } => Some(Exit::Busy),
-            _ => None,
-        };
+    if let Some(failure) = cause.downcast_ref::<AppendFailure>() {
+        return exit_of_append(failure);
     }
-    match cause.downcast_ref()? {
-        ReadError::NotFound { .. } => Some(Exit::NoSession),
-        ReadError::Damaged { .. } | ReadError::Header { .. } => Some(Exit::Database),
-        ReadError::Cursor(_) => Some(Exit::Input),
-        _ => None,
+    if let Some(TurnFailure::Log(failure)) = cause.downcast_ref() {
+        return exit_of_append(failure);
+    }
+    if let Some(FoldError::Read(error)) = cause.downcast_ref() {
+        return exit_of_read(error);
+    }
+    exit_of_read(cause.downcast_ref()?)
+}
+
+const fn exit_of_input(input: &InputError) -> Exit {
+    match input {
+        InputError::UnknownSession { .. } | InputError::AmbiguousSession { .. } => Exit::NoSession,
+        InputError::EmptyPrompt
+        | InputError::UnknownModel { .. }
+        | InputError::Log { .. }
+        | InputError::Position(_) => Exit::Input,
     }
 }
 
 fn exit_of_open(failure: &OpenFailure) -> Option<Exit> {
     match failure {
         OpenFailure::Lease(LeaseError::Held { .. }) => Some(Exit::Busy),
-        OpenFailure::Read(ReadError::NotFound { .. }) => Some(Exit::NoSession),
-        OpenFailure::Read(ReadError::Damaged { .. }) | OpenFailure::Reconstruct { .. } => {
-            Some(Exit::Database)
+        OpenFailure::Read(error) => exit_of_read(error),
+        OpenFailure::Reconstruct { .. } => Some(Exit::Database),
+        _ => None,
+    }
+}
+
+fn exit_of_create(failure: &CreateFailure) -> Option<Exit> {
+    match failure {
+        CreateFailure::Store(CreateError::Exists { .. }) => Some(Exit::Input),
+        CreateFailure::Open(failure) => exit_of_open(failure),
+        _ => None,
+    }
+}
+
+const fn exit_of_append(failure: &AppendFailure) -> Option<Exit> {
+    match failure {
+        AppendFailure::Store(AppendError::Conflict { .. } | AppendError::Fenced { .. }) => {
+            Some(Exit::Busy)
         }
+        _ => None,
+    }
+}
+
+const fn exit_of_read(error: &ReadError) -> Option<Exit> {
+    match error {
+        ReadError::NotFound { .. } => Some(Exit::NoSession),
+        ReadError::Damaged { .. } | ReadError::Header { .. } => Some(Exit::Database),
+        ReadError::Cursor(_) => Some(Exit::Input),
         _ => None,
     }
 }

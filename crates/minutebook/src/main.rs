@@ -6,16 +6,16 @@ mod error;
 mod output;
 mod place;
 mod render;
+mod stored;
 mod wiring;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
 use cli::{Cli, Command};
-use error::{Exit, Report, exit_of};
+use error::{Exit, exit_of};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -58,8 +58,7 @@ fn fail(error: &anyhow::Error) -> Exit {
     if is_broken_pipe {
         return Exit::Done;
     }
-    // Nobody is left to hear that standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{}", Report(error));
+    output::complaint(error);
     exit_of(error)
 }
 

@@ -1,9 +1,10 @@
 //! Printing: the one place that writes to standard output.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
+use crate::error::Report;
 use crate::render::Glyphs;
 
 /// Prints a line.
@@ -17,6 +18,12 @@ pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     out.flush()
+}
+
+/// Says on standard error what went wrong.
+pub(crate) fn complaint(error: &anyhow::Error) {
+    // Nobody is left to hear that standard error is closed.
+    let _ = writeln!(io::stderr(), "{}", Report(error));
 }
 
 /// What standard output can show.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agent_loop::{Agent, AgentConfig, Model, OfflineModel, ScriptedModel};
 use anyhow::Context as _;
 use projection::{CheckpointPolicy, Projections, UnitGuard};
-use session_core::store::{EventStore, ReadError};
+use session_core::store::{EventStore as _, ReadError};
 use session_core::{
     ListFilter, ListQuery, ObserverGuard, OpenOptions, SessionId, Sessions, SqliteStore, Vocabulary,
 };

@@ -1,45 +1,50 @@
 //! `minutebook events`: the log, event by event.
 
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
-use session_core::store::{EventStore as _, ReadError, ReadRange};
+use session_core::store::ReadRange;
 use session_core::{Event, Seq, SurfaceOp, follow};
 
 use crate::cli::{EventsArgs, Global};
 use crate::error::{Exit, InputError};
 use crate::output::{self, Terminal};
 use crate::render::{cut, harmless};
+use crate::stored::Stored;
 use crate::wiring::Service;
 
 pub(crate) async fn run(global: &Global, args: EventsArgs) -> anyhow::Result<Exit> {
     let from = Seq::new(args.from).ok_or(InputError::Position(args.from))?;
     let service = Service::open(global).await?;
     let id = service.resolve(&args.session.id).await?;
-    let mut events: BoxStream<'_, Result<Event, ReadError>> = if args.follow {
-        follow(service.store.clone(), id, from)
-    } else {
-        service.store.read(&id, ReadRange::from(from))
-    };
-    let width = Terminal::detect().width;
-    let interrupted = tokio::signal::ctrl_c();
-    tokio::pin!(interrupted);
-    loop {
-        let event = tokio::select! {
-            event = events.next() => event,
-            _ = &mut interrupted => break,
-        };
-        let Some(event) = event.transpose()? else {
-            break;
-        };
+    let show = |event: &Event| {
         if global.json {
-            output::json(&event)?
+            output::json(event)
         } else {
-            output::line(row(&event, width))?
+            output::line(row(event, Terminal::detect().width))
         }
-    }
-    drop(events);
+    };
+    let exit = if args.follow {
+        let mut events = follow(service.store.clone(), id, from);
+        let interrupted = tokio::signal::ctrl_c();
+        tokio::pin!(interrupted);
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event.transpose()?,
+                _ = &mut interrupted => None,
+            };
+            match event {
+                Some(event) => show(&event)?,
+                None => break Exit::Done,
+            }
+        }
+    } else {
+        let mut events = Stored::read(&*service.store, &id, ReadRange::from(from));
+        while let Some(event) = events.next_sound().await? {
+            show(&event)?;
+        }
+        events.exit()
+    };
     service.close().await;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn row(event: &Event, width: usize) -> String {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use futures::StreamExt as _;
+use projection::{FoldError, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 use session_core::event::{
     AssistantMessage, ContentBlock, EventData as _, Message, MessageSource, ToolResult, TurnEnd,
     UserMessage,
 };
-use session_core::store::{EventStore as _, ReadRange};
+use session_core::store::{EventStore as _, ReadError, ReadRange};
 use session_core::{CatalogueEntry, Event, is_transcript};
 
 use super::chat::ending;
@@ -17,6 +17,7 @@ use crate::cli::Global;
 use crate::error::Exit;
 use crate::output::{self, Terminal};
 use crate::render::{Checklist, call_row, cut, harmless};
+use crate::stored::Stored;
 use crate::wiring::Service;
 
 #[derive(Serialize)]
@@ -36,10 +37,16 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     let service = Service::open(global).await?;
     let id = service.resolve(id).await?;
     let entry = service.store.entry(&id).await?;
-    let snapshot = service
+    let snapshot = match service
         .projections
         .cold_snapshot(&*service.store, &id)
-        .await?;
+        .await
+    {
+        Ok(snapshot) => snapshot,
+        // What can be read is shown below, and the damage named.
+        Err(FoldError::Read(ReadError::Damaged { .. })) => Snapshot::default(),
+        Err(error) => return Err(error.into()),
+    };
     let terminal = Terminal::detect();
     if global.json {
         output::json(&Overview {
@@ -55,9 +62,8 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     } else {
         heading(&entry)?;
     }
-    let mut events = service.store.read(&id, ReadRange::ALL);
-    while let Some(event) = events.next().await {
-        let event = event?;
+    let mut events = Stored::read(&*service.store, &id, ReadRange::ALL);
+    while let Some(event) = events.next_sound().await? {
         if !global.json {
             for line in lines(&event, terminal.width) {
                 output::line(line)?;
@@ -66,6 +72,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
             output::json(&event)?;
         }
     }
+    let exit = events.exit();
     drop(events);
     if !global.json {
         let todos = snapshot.values.get("todos").cloned().unwrap_or_default();
@@ -89,7 +96,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
         }
     }
     service.close().await;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn heading(entry: &CatalogueEntry) -> std::io::Result<()> {

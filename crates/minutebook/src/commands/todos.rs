@@ -2,7 +2,6 @@
 
 use futures::StreamExt as _;
 use serde::Serialize;
-use session_core::Event;
 use session_core::event::{Todo, TodoWrite, TurnStart};
 use session_core::store::{EventStore as _, ReadRange};
 use todo_tool::{TodoChange, diff};
@@ -11,6 +10,7 @@ use crate::cli::Global;
 use crate::error::Exit;
 use crate::output::{self, Terminal};
 use crate::render::{Checklist, harmless};
+use crate::stored::Stored;
 use crate::wiring::Service;
 
 /// What happened to one item.
@@ -44,10 +44,9 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
         width: terminal.width,
         height: usize::MAX,
     };
-    let mut events = service.store.read(&id, ReadRange::ALL);
+    let mut events = Stored::read(&*service.store, &id, ReadRange::ALL);
     let (mut turn, mut before, mut count) = (0, Vec::new(), 0_u64);
-    while let Some(event) = events.next().await {
-        let event: Event = event?;
+    while let Some(event) = events.next_sound().await? {
         if let Some(TurnStart { turn: next }) = event.decode() {
             // A new turn begins without a list.
             (turn, before) = (next, Vec::new());
@@ -82,6 +81,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
         }
         before = todos;
     }
+    let exit = events.exit();
     drop(events);
     if !global.json {
         output::line(match (count, standing) {
@@ -91,7 +91,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
         })?;
     }
     service.close().await;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn change(change: &TodoChange) -> Change<'_> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures::StreamExt as _;
 use serde::Serialize;
 use session_core::store::{EventStore as _, ReadError, ReadRange};
 use session_core::{
@@ -14,6 +13,7 @@ use crate::cli::Global;
 use crate::error::Exit;
 use crate::output;
 use crate::render::harmless;
+use crate::stored::Stored;
 use crate::wiring::Service;
 
 /// What was found in one session.
@@ -139,7 +139,7 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
         until: Some(entry.next_seq),
         ..ReadRange::ALL
     };
-    let mut stored = service.store.read(&id, range);
+    let mut stored = Stored::read(&*service.store, &id, range);
     while let Some(event) = stored.next().await {
         match event {
             Ok(event) => walk.event(&event),

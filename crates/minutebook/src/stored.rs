@@ -1,0 +1,76 @@
+//! Reading a stored log to its end, past events that are damaged.
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use session_core::store::{EventStore, ReadError, ReadRange};
+use session_core::{Event, Seq, SessionId};
+
+use crate::error::Exit;
+use crate::output;
+
+/// The events of a session from a position on. A damaged one is an error, and the next follows.
+pub(crate) struct Stored<'a> {
+    store: &'a dyn EventStore,
+    session: SessionId,
+    range: ReadRange,
+    events: BoxStream<'a, Result<Event, ReadError>>,
+    is_damaged: bool,
+}
+
+impl<'a> Stored<'a> {
+    pub(crate) fn read(store: &'a dyn EventStore, session: &SessionId, range: ReadRange) -> Self {
+        let events = store.read(session, range);
+        Self {
+            store,
+            session: session.clone(),
+            range,
+            events,
+            is_damaged: false,
+        }
+    }
+
+    /// The next event that can be read; what cannot is named on standard error.
+    pub(crate) async fn next_sound(&mut self) -> anyhow::Result<Option<Event>> {
+        loop {
+            match self.next().await {
+                None => return Ok(None),
+                Some(Ok(event)) => return Ok(Some(event)),
+                Some(Err(damage @ ReadError::Damaged { .. })) => {
+                    self.is_damaged = true;
+                    output::complaint(&anyhow::Error::new(damage));
+                }
+                Some(Err(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// How a command ends that has read all it could.
+    pub(crate) const fn exit(&self) -> Exit {
+        if self.is_damaged {
+            Exit::Database
+        } else {
+            Exit::Done
+        }
+    }
+
+    /// The next event, or the damage in its place. Any other error is the last item.
+    pub(crate) async fn next(&mut self) -> Option<Result<Event, ReadError>> {
+        let next = self.events.next().await?;
+        if let Err(ReadError::Damaged { seq, .. }) = &next {
+            self.range = ReadRange {
+                from: Seq::next(*seq),
+                ..self.range
+            };
+            self.events = if self
+                .range
+                .until
+                .is_some_and(|until| self.range.from >= until)
+            {
+                futures::stream::empty().boxed()
+            } else {
+                self.store.read(&self.session, self.range)
+            };
+        }
+        Some(next)
+    }
+}
