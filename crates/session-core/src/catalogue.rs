@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::event::{EventData, MessageSource, SessionTitle, TurnEnd, TurnStart, UserMessage};
+use crate::event::{EventData as _, MessageSource, SessionTitle, TurnEnd, TurnStart, UserMessage};
 use crate::{Event, Header, Seq, SessionId, UnixMillis, is_transcript};
 
 /// One session of the catalogue.
@@ -175,6 +175,9 @@ impl Default for ListQuery {
 pub struct Page {
     /// The sessions.
     pub entries: Vec<CatalogueEntry>,
+    /// Sessions that belong on this page, but whose header does not decode. Asked for one of them,
+    /// the store says why.
+    pub damaged: Vec<SessionId>,
     /// Where the next page begins; `None` after the last.
     pub next: Option<Cursor>,
 }
@@ -182,9 +185,9 @@ pub struct Page {
 /// Where a page of a listing ended. Written and read as one opaque word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
-    pub(crate) order: ListOrder,
-    pub(crate) time: UnixMillis,
-    pub(crate) id: SessionId,
+    order: ListOrder,
+    time: UnixMillis,
+    id: SessionId,
 }
 
 /// A word that is no cursor, or one of a listing in another order.
@@ -202,6 +205,30 @@ impl Cursor {
             time,
             id: entry.header.id.clone(),
         }
+    }
+
+    /// A place between two entries: the time by which the listing is sorted, and an id.
+    #[must_use]
+    pub const fn new(order: ListOrder, time: UnixMillis, id: SessionId) -> Self {
+        Self { order, time, id }
+    }
+
+    /// The order of the listing.
+    #[must_use]
+    pub const fn order(&self) -> ListOrder {
+        self.order
+    }
+
+    /// The time of the entry before this place.
+    #[must_use]
+    pub const fn time(&self) -> UnixMillis {
+        self.time
+    }
+
+    /// The id of the entry before this place.
+    #[must_use]
+    pub const fn id(&self) -> &SessionId {
+        &self.id
     }
 
     /// Whether an entry comes after this place.

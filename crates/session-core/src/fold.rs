@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{EndSeed, EventData, Message, RequestContext, RequestHeader, SessionTitle};
+use crate::event::{EndSeed, EventData as _, Message, RequestContext, RequestHeader, SessionTitle};
 use crate::surface::{Change, StagedSurface};
 use crate::{
     Event, Replacement, Seq, ShapeError, Surface, SurfaceViolation, Trace, TraceViolation,
@@ -105,15 +105,26 @@ impl LogState {
         events: impl IntoIterator<Item = &'e Event>,
     ) -> Result<Self, Violation> {
         let mut state = Self::default();
-        let staged = {
-            let mut stage = state.stage(vocabulary);
-            for event in events {
-                stage.push(event)?;
-            }
-            stage.finish()
-        };
+        let staged = state.stage_all(vocabulary, events)?;
         state.apply(staged);
         Ok(state)
+    }
+
+    /// Plans events on top of this state, which stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first event that may not follow.
+    pub fn stage_all<'e>(
+        &self,
+        vocabulary: &Vocabulary,
+        events: impl IntoIterator<Item = &'e Event>,
+    ) -> Result<Staged, Violation> {
+        let mut stage = self.stage(vocabulary);
+        for event in events {
+            stage.push(event)?;
+        }
+        Ok(stage.finish())
     }
 
     /// Begins to plan events on top of this state, which stays as it is.
@@ -298,5 +309,210 @@ impl Staged {
     #[must_use]
     pub fn replacements(&self) -> &[Replacement] {
         &self.surface.replacements
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::given::*;
+    use crate::{NewEvent, Payload};
+
+    fn raw(kind: &str, data: &str, ignorable: bool) -> NewEvent {
+        NewEvent::raw(kind, Payload::from_text(data).unwrap(), None, ignorable)
+    }
+
+    #[test]
+    fn a_log_begins_at_0_and_has_no_gaps() {
+        let at = |seq: u32| end_seed().at(Seq::from(seq), UnixMillis::EPOCH);
+        for (places, expected, found) in [
+            (vec![1], 0, 1),
+            (vec![0, 2], 1, 2),
+            (vec![0, 0], 1, 0),
+            (vec![0, 1, 1], 2, 1),
+        ] {
+            let events: Vec<Event> = places.into_iter().map(at).collect();
+            let (expected, found) = (Seq::from(expected), Seq::from(found));
+            assert_eq!(
+                LogState::fold(&Vocabulary::core(), &events).unwrap_err(),
+                Violation::Gap { expected, found }
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_type_is_refused_with_its_place_unless_it_may_be_passed_over() {
+        folded([raw("acme/x", "[1]", true)]).unwrap();
+        let refused = folded([end_seed(), raw("acme/x", "[1]", false)]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "event 1 has the unknown type \"acme/x\" and is not marked ignorable"
+        );
+        let known = Vocabulary::core().with_opaque("acme/x");
+        let events = log([raw("acme/x", "[1]", false)]);
+        LogState::fold(&known, &events).unwrap();
+    }
+
+    #[test]
+    fn vocabulary_that_was_removed_is_refused() {
+        let header = r#"{"header":{"config":{"provider":"p","model":"m"}},"reason":"fallback"}"#;
+        for event in [
+            raw("request/header-delta", "{}", false),
+            raw("mode/set", "{}", false),
+            raw("request/header", header, false),
+        ] {
+            folded([turn_start(1), event]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_mark_of_ignorable_events_excuses_no_malformed_one() {
+        let refused = folded([raw("turn/start", "{}", true)]).unwrap_err();
+        assert!(matches!(refused, Violation::Shape { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_payload_that_does_not_fit_its_type_is_refused_with_its_place() {
+        let user = |data: &str| {
+            let data = Payload::from_text(data).unwrap();
+            let append = Some(crate::SurfaceMeta::append());
+            NewEvent::raw("user/message", data, append, false)
+        };
+        let todo = |todos: &str| raw("todo/write", &format!(r#"{{"todos":{todos}}}"#), false);
+        let header = |config: &str| {
+            let data = format!(r#"{{"header":{{"config":{config}}},"reason":"initial"}}"#);
+            raw("request/header", &data, false)
+        };
+        let source = r#""source":{"kind":"user"}"#;
+        for event in [
+            raw("turn/start", "null", false),
+            raw("turn/start", r#"{"turn":"1"}"#, false),
+            raw("turn/start", r#"{"turn":-1}"#, false),
+            raw("turn/start", r#"{"turn":1.0}"#, false),
+            raw(
+                "tool/call",
+                r#"{"turn":1,"step":1,"callId":"","name":"n","arguments":""}"#,
+                false,
+            ),
+            raw(
+                "tool/call",
+                r#"{"turn":1,"step":1,"callId":"c","name":"","arguments":""}"#,
+                false,
+            ),
+            raw(
+                "session/title",
+                r#"{"title":"","source":{"kind":"user"}}"#,
+                false,
+            ),
+            user(&format!(
+                r#"{{"id":"","role":"user","content":[],{source}}}"#
+            )),
+            user(&format!(
+                r#"{{"id":"m","role":"assistant","content":[],{source}}}"#
+            )),
+            user(&format!(
+                r#"{{"id":"m","role":"user","content":"x",{source}}}"#
+            )),
+            user(r#"{"id":"m","role":"user","content":[]}"#),
+            user(r#"{"id":"m","role":"user","content":[],"source":{"kind":""}}"#),
+            user(r#"{"id":"m","role":"user","content":[],"source":"user"}"#),
+            todo(r#"[{"content":"","status":"pending"}]"#),
+            todo(r#"[{"content":" a","status":"pending"}]"#),
+            todo(r#"[{"content":"a","status":"done"}]"#),
+            todo(r#"[{"content":"a","status":"pending"},{"content":"a","status":"completed"}]"#),
+            todo(r#"[null]"#),
+            todo("null"),
+            header(r#"{"provider":"p"}"#),
+            header(r#"{"provider":"","model":"m"}"#),
+            header(r#"{"provider":"p","model":"m","reasoningEffort":""}"#),
+            header(r#"{"provider":"p","model":"m","reasoningEffort":1}"#),
+        ] {
+            let kind = event.kind().to_owned();
+            match folded([end_seed(), event.clone()]).unwrap_err() {
+                Violation::Shape {
+                    seq, kind: named, ..
+                } => {
+                    assert_eq!((seq, named), (Seq::from(1), kind));
+                }
+                other => panic!("{event:?}: {other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn messages_of_the_model_and_of_tools_say_where_they_come_from() {
+        let with = |event: NewEvent, from: &str, to: &str| {
+            let text = event.data().as_str().replace(from, to);
+            assert_ne!(text, event.data().as_str());
+            let data = Payload::from_text(&text).unwrap();
+            let meta = Some(crate::SurfaceMeta::append());
+            NewEvent::raw(event.kind(), data, meta, false)
+        };
+        let said = || assistant(1, 1, "x", &[]);
+        let done = || appended(&result(1, 1, "c"));
+        for event in [
+            with(said(), r#""provider":"p""#, r#""provider":"""#),
+            with(said(), r#""model":"m""#, r#""model":"""#),
+            with(said(), r#""kind":"model""#, r#""kind":"user""#),
+            with(said(), r#""role":"assistant""#, r#""role":"user""#),
+            with(done(), r#""callId":"c""#, r#""callId":"d""#),
+            with(done(), r#""kind":"tool""#, r#""kind":"user""#),
+            with(
+                done(),
+                r#""content":[{"#,
+                r#""content":[{"type":"text","text":"a"},{"#,
+            ),
+            with(
+                done(),
+                r#""type":"tool-result""#,
+                r#""type":"tool-outcome""#,
+            ),
+        ] {
+            let step = [turn_start(1), step_start(1, 1), call(1, 1, "c")];
+            let refused = folded(step.into_iter().chain([event.clone()])).unwrap_err();
+            assert!(
+                matches!(refused, Violation::Shape { .. }),
+                "{event:?}: {refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_request_and_title_win() {
+        let title = |title: &str| {
+            NewEvent::new(&SessionTitle {
+                title: title.into(),
+                message_seqs: None,
+                source: crate::event::TitleSource::Fallback,
+            })
+        };
+        let state = folded([
+            turn_start(1),
+            request_header(),
+            request_context(),
+            title("one"),
+            title("two"),
+            todos(),
+        ])
+        .unwrap();
+        assert_eq!(state.title().unwrap().title, "two");
+        assert_eq!(state.request_context().unwrap().model, "m");
+        assert_eq!(state.request_header().unwrap().header.config["model"], "m");
+        assert_eq!(state.head(), Some(Seq::from(5)));
+        assert_eq!(state.last_time(), UnixMillis::new(5));
+        assert!(!state.ends_with_end_seed());
+    }
+
+    #[test]
+    fn an_event_that_is_refused_leaves_the_state_as_it_was() {
+        let state = folded([turn_start(1), step_start(1, 1)]).unwrap();
+        let before = format!("{state:?}");
+        let batch = [call(1, 1, "c"), turn_start(5)];
+        let batch: Vec<Event> = (2_u32..)
+            .zip(batch)
+            .map(|(seq, event)| event.at(seq.into(), UnixMillis::EPOCH))
+            .collect();
+        state.stage_all(&Vocabulary::core(), &batch).unwrap_err();
+        assert_eq!(format!("{state:?}"), before);
     }
 }

@@ -9,6 +9,17 @@ use crate::{SessionId, UnixMillis};
 /// header, the envelope, the meaning of core events, the set of surface types or operations.
 pub const FORMAT_VERSION: u64 = 0;
 
+/// The keys that a header line has of its own; a second one would make it unreadable.
+const OWN_KEYS: [&str; 7] = [
+    "type",
+    "version",
+    "id",
+    "createdAt",
+    "cwd",
+    "parentSession",
+    "seedLength",
+];
+
 /// Creation facts of a session. Never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,7 +95,7 @@ impl Header {
         }
     }
 
-    /// Reads a header from JSON. The format is looked at before anything else, so that a log of
+    /// Reads a header from JSON, be it by itself or a header line. The format is looked at before anything else, so that a log of
     /// another format is named as such.
     ///
     /// # Errors
@@ -99,7 +110,9 @@ impl Header {
         if found != FORMAT_VERSION {
             return Err(UnsupportedFormat { found }.into());
         }
-        let header: Self = serde_json::from_str(text)?;
+        let mut header: Self = serde_json::from_str(text)?;
+        // A header line says what it is; that is no field of the header.
+        header.extra.remove("type");
         header.check()?;
         Ok(header)
     }
@@ -129,6 +142,13 @@ impl Header {
         }
         if self.cwd.as_deref() == Some("") {
             return invalid("cwd must be a path or absent");
+        }
+        if let Some(key) = self
+            .extra
+            .keys()
+            .find(|key| OWN_KEYS.contains(&key.as_str()))
+        {
+            return invalid(&format!("{key} may not be given twice"));
         }
         match self.extra.get("origin") {
             None => {}
@@ -165,6 +185,15 @@ mod tests {
             "log format 7, this build reads format 0: it was written by a newer build, upgrade to \
              read it"
         );
+    }
+
+    #[test]
+    fn an_extra_field_with_the_name_of_a_known_one_is_refused() {
+        for key in OWN_KEYS {
+            let mut header = Header::new("a".into(), UnixMillis::EPOCH);
+            header.extra.insert(key.into(), "b".into());
+            assert!(header.check().is_err(), "{key}");
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ mod clock;
 pub mod event;
 mod fold;
 mod follow;
+#[cfg(test)]
+mod given;
 mod header;
 mod id;
 pub mod jsonl;
@@ -43,6 +45,8 @@ mod session;
 mod sessions;
 pub mod store;
 mod surface;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod trace;
 mod vocabulary;
 

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 
 use crate::{Event, LogState, Session};
 
@@ -13,7 +15,8 @@ pub trait Check: fmt::Debug + Send + Sync + 'static {
     /// Names the check in the error.
     fn name(&self) -> &str;
 
-    /// Looks at an event that is to follow `state`, which does not hold it yet.
+    /// Looks at an event that is to follow `state`, which does not hold it yet but holds the events
+    /// before it, those of its own batch included. The rules of the log have admitted the event.
     ///
     /// # Errors
     ///
@@ -23,21 +26,31 @@ pub trait Check: fmt::Debug + Send + Sync + 'static {
 
 /// Hears of events after they are committed.
 ///
-/// Called in log order, each event once. A panic in here is reported and harms nobody else. What
-/// takes long belongs into a task of its own that reads the log.
+/// Called in log order, each event once, by a session that is not free to append meanwhile: waiting
+/// for an append in here waits for ever. A panic in here is reported and harms nobody else. What
+/// takes long, or appends, belongs into a task of its own.
 #[async_trait]
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
     /// An event of a live session has been committed.
     fn committed(&self, session: &Session, event: &Event);
 
-    /// A session is about to close; it takes no more events.
+    /// A session is about to close; it takes no more events. Waiting for it to open or close in here
+    /// waits for ever.
     async fn closing(&self, _session: &Session) {}
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     // Replaced whole, so that a call in progress keeps the list it began with.
-    list: Mutex<Arc<Vec<Arc<dyn Observer>>>>,
+    list: Mutex<Arc<Vec<Registered>>>,
+    registrations: AtomicU64,
+}
+
+/// One observer may be registered more than once, so each registration has a number of its own.
+#[derive(Debug, Clone)]
+struct Registered {
+    number: u64,
+    observer: Arc<dyn Observer>,
 }
 
 /// Keeps an observer registered; dropping it takes the observer away.
@@ -45,31 +58,44 @@ pub(crate) struct Observers {
 #[derive(Debug)]
 pub struct ObserverGuard {
     observers: Weak<Observers>,
-    observer: Arc<dyn Observer>,
+    number: u64,
 }
 
 impl Observers {
     pub(crate) fn add(self: &Arc<Self>, observer: Arc<dyn Observer>) -> ObserverGuard {
-        self.edit(|list| list.push(Arc::clone(&observer)));
+        let number = self.registrations.fetch_add(1, Ordering::Relaxed);
+        self.edit(|list| list.push(Registered { number, observer }));
         ObserverGuard {
             observers: Arc::downgrade(self),
-            observer,
+            number,
         }
     }
 
-    pub(crate) fn list(&self) -> Arc<Vec<Arc<dyn Observer>>> {
+    fn list(&self) -> Arc<Vec<Registered>> {
         Arc::clone(&self.list.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn edit(&self, edit: impl FnOnce(&mut Vec<Arc<dyn Observer>>)) {
+    fn edit(&self, edit: impl FnOnce(&mut Vec<Registered>)) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         edit(Arc::make_mut(&mut list));
+    }
+
+    pub(crate) async fn closing(&self, session: &Session) {
+        for Registered { observer, .. } in self.list().iter() {
+            let call = AssertUnwindSafe(observer.closing(session)).catch_unwind();
+            if call.await.is_err() {
+                tracing::error!(
+                    session = %session.id(), ?observer,
+                    "an observer panicked; the session closes all the same"
+                );
+            }
+        }
     }
 
     pub(crate) fn committed(&self, session: &Session, events: &[Event]) {
         let list = self.list();
         for event in events {
-            for observer in list.iter() {
+            for Registered { observer, .. } in list.iter() {
                 let call = AssertUnwindSafe(|| observer.committed(session, event));
                 if catch_unwind(call).is_err() {
                     tracing::error!(
@@ -85,7 +111,7 @@ impl Observers {
 impl Drop for ObserverGuard {
     fn drop(&mut self) {
         if let Some(observers) = self.observers.upgrade() {
-            observers.edit(|list| list.retain(|other| !Arc::ptr_eq(other, &self.observer)));
+            observers.edit(|list| list.retain(|other| other.number != self.number));
         }
     }
 }

@@ -1,11 +1,15 @@
 //! JSON that is kept to the letter.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+
+/// What JSON allows between tokens.
+const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// One JSON value as its text, without white space between tokens.
 ///
@@ -18,7 +22,7 @@ pub struct Payload(Arc<RawValue>);
 /// A text that is not one JSON value.
 #[derive(Debug, thiserror::Error)]
 #[error("not a JSON value")]
-pub struct InvalidJson(#[from] serde_json::Error);
+pub struct InvalidJson(#[from] pub(crate) serde_json::Error);
 
 impl Payload {
     /// Checks that `text` is one JSON value and drops the white space between its tokens.
@@ -27,11 +31,9 @@ impl Payload {
     ///
     /// Returns [`InvalidJson`] with the place of the first fault.
     pub fn from_text(text: &str) -> Result<Self, InvalidJson> {
-        let raw = RawValue::from_string(without_whitespace(text))?;
-        // The text was re-spaced before it was checked, so check the original for two tokens that
-        // only white space kept apart (`1 2`).
-        let _: &RawValue = serde_json::from_str(text)?;
-        Ok(Self(raw.into()))
+        // Checked before it is re-spaced: white space may be all that keeps two tokens apart.
+        let raw: Box<RawValue> = serde_json::from_str(text)?;
+        Ok(Self::compact(raw)?)
     }
 
     /// The JSON of a value.
@@ -41,7 +43,16 @@ impl Payload {
     /// Returns [`InvalidJson`] when the value has no JSON form, such as a map with keys that are
     /// not strings.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
-        Ok(Self(serde_json::value::to_raw_value(value)?.into()))
+        Ok(Self::compact(serde_json::value::to_raw_value(value)?)?)
+    }
+
+    /// Takes a value that has been checked, and drops the white space between its tokens.
+    fn compact(raw: Box<RawValue>) -> serde_json::Result<Self> {
+        if raw.get().contains(WHITE_SPACE) {
+            RawValue::from_string(without_whitespace(raw.get())).map(|raw| Self(raw.into()))
+        } else {
+            Ok(Self(raw.into()))
+        }
     }
 
     /// The JSON text; it has no raw newline.
@@ -59,14 +70,12 @@ impl Payload {
         serde_json::from_str(self.as_str())
     }
 
-    /// Whether both hold the same JSON value, whatever their spelling.
+    /// Whether both hold the same JSON value: the order of keys, the escapes in strings and the
+    /// spelling of floats do not count, every digit of an integer does. Nesting beyond
+    /// 128 levels, and strings with lone surrogates, are compared to the letter.
     #[must_use]
     pub fn same_value(&self, other: &Self) -> bool {
-        if self == other {
-            return true;
-        }
-        let read = |payload: &Self| payload.decode::<serde_json::Value>().ok();
-        matches!((read(self), read(other)), (Some(a), Some(b)) if a == b)
+        same_value(&self.0, &other.0, DEPTH)
     }
 }
 
@@ -93,13 +102,40 @@ impl Serialize for Payload {
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        if raw.get().contains(['\n', ' ', '\t', '\r']) {
-            let spaceless = without_whitespace(raw.get());
-            return RawValue::from_string(spaceless)
-                .map(|raw| Self(raw.into()))
-                .map_err(serde::de::Error::custom);
+        Self::compact(raw).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How deep [`same_value`] looks into what is spelt differently.
+const DEPTH: u32 = 128;
+
+fn same_value(a: &RawValue, b: &RawValue, depth: u32) -> bool {
+    fn both<'a, T: Deserialize<'a>>(a: &'a RawValue, b: &'a RawValue) -> Option<(T, T)> {
+        let read = |raw: &'a RawValue| serde_json::from_str(raw.get()).ok();
+        read(a).zip(read(b))
+    }
+    if a.get() == b.get() {
+        return true;
+    }
+    let Some(depth) = depth.checked_sub(1) else {
+        return false;
+    };
+    match a.get().as_bytes().first() {
+        Some(b'{') => both::<BTreeMap<String, &RawValue>>(a, b).is_some_and(|(a, b)| {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(&b)
+                    .all(|((ka, a), (kb, b))| ka == kb && same_value(a, b, depth))
+        }),
+        Some(b'[') => both::<Vec<&RawValue>>(a, b).is_some_and(|(a, b)| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b, depth))
+        }),
+        Some(b'"') => both::<String>(a, b).is_some_and(|(a, b)| a == b),
+        Some(b'-' | b'0'..=b'9') => {
+            let is_integer = |raw: &RawValue| !raw.get().contains(['.', 'e', 'E']);
+            !(is_integer(a) && is_integer(b)) && both::<f64>(a, b).is_some_and(|(a, b)| a == b)
         }
-        Ok(Self(raw.into()))
+        _ => false,
     }
 }
 
@@ -114,7 +150,7 @@ fn without_whitespace(text: &str) -> String {
                 '"' if !escaped => (false, false),
                 _ => (true, false),
             };
-        } else if !matches!(c, ' ' | '\t' | '\n' | '\r') {
+        } else if !WHITE_SPACE.contains(&c) {
             out.push(c);
             in_string = c == '"';
         }
@@ -155,12 +191,55 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_in_other_spelling_are_the_same_value() {
-        let (a, b) = (r#"{"a":1,"b":[2]}"#, r#"{"b":[2],"a":1}"#);
-        assert!(
-            Payload::from_text(a)
-                .unwrap()
-                .same_value(&Payload::from_text(b).unwrap())
+    fn a_payload_of_a_value_has_no_white_space_either() {
+        let spaced: Box<serde_json::value::RawValue> =
+            serde_json::from_str("{\n \"a\": 1}").unwrap();
+        assert_eq!(Payload::of(&spaced).unwrap().as_str(), r#"{"a":1}"#);
+    }
+
+    fn same(a: &str, b: &str) -> bool {
+        let (a, b) = (
+            Payload::from_text(a).unwrap(),
+            Payload::from_text(b).unwrap(),
         );
+        assert_eq!(a.same_value(&b), b.same_value(&a));
+        a.same_value(&b)
+    }
+
+    #[test]
+    fn equal_values_in_other_spelling_are_the_same_value() {
+        for (a, b) in [
+            (r#"{"a":1,"b":[2]}"#, r#"{"b":[2],"a":1}"#),
+            (r#"["\u0061"]"#, r#"["a"]"#),
+            ("1.0", "1"),
+            ("1e2", "100.0"),
+            (r#"{"a":{"b":1.50}}"#, r#"{"a":{"b":1.5}}"#),
+        ] {
+            assert!(same(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn different_values_are_not_the_same_value() {
+        for (a, b) in [
+            ("12345678901234567890123", "12345678901234567890124"),
+            ("9007199254740993", "9007199254740992"),
+            (r#"{"a":1}"#, r#"{"a":1,"b":null}"#),
+            (r#"{"a":1}"#, r#"{"b":1}"#),
+            ("[1,2]", "[2,1]"),
+            ("[1]", "[1,1]"),
+            ("null", "false"),
+            ("1", "\"1\""),
+            ("\"a\"", "\"b\""),
+        ] {
+            assert!(!same(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn comparing_what_is_nested_deeper_than_a_stack_ends() {
+        let deep = |leaf: &str| format!("{}{leaf}{}", "[".repeat(20_000), "]".repeat(20_000));
+        assert!(same(&deep("1"), &deep("1")));
+        assert!(!same(&deep("1"), &deep("2")));
     }
 }

@@ -3,12 +3,10 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// Position of an event in its session: 0, 1, 2, … without gaps.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct Seq(u64);
 
@@ -59,6 +57,13 @@ impl Seq {
 impl fmt::Display for Seq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seq {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = u64::deserialize(deserializer)?;
+        Self::new(value).ok_or_else(|| de::Error::custom("a position is beyond 2^53 - 1"))
     }
 }
 
@@ -118,5 +123,28 @@ impl fmt::Display for UnixMillis {
             self.datetime()
                 .to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_beyond_the_last_is_refused_wherever_it_is_read() {
+        assert_eq!(
+            serde_json::from_str::<Seq>("9007199254740991").unwrap(),
+            Seq::MAX
+        );
+        for text in ["9007199254740992", "18446744073709551615", "-1", "1.0"] {
+            assert!(serde_json::from_str::<Seq>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_instant_beyond_the_calendar_still_has_a_date() {
+        for millis in [i64::MIN, -1, i64::MAX] {
+            assert!(!UnixMillis::new(millis).to_string().is_empty());
+        }
     }
 }

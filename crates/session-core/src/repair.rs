@@ -93,3 +93,162 @@ fn unsettled(turn: u64, step: u64, call: &CallId, started: Option<Seq>, seq: Seq
         surface,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventData as _;
+    use crate::given::*;
+    use crate::{UnixMillis, Vocabulary};
+
+    /// The closers of a log, after making sure that it closes with them.
+    fn closers(events: impl IntoIterator<Item = NewEvent>) -> Vec<Event> {
+        let mut events = log(events);
+        let state = LogState::fold(&Vocabulary::core(), &events).unwrap();
+        let closers = repair(&state);
+        events.extend(closers.clone());
+        let closed = LogState::fold(&Vocabulary::core(), &events).unwrap();
+        assert_eq!(closed.trace().open_turn(), None);
+        assert_eq!(repair(&closed), []);
+        closers
+    }
+
+    fn kinds(closers: &[Event]) -> Vec<&str> {
+        closers.iter().map(Event::kind).collect()
+    }
+
+    /// The synthetic results: which call, which code, and what it cites.
+    fn results(closers: &[Event]) -> Vec<(String, String, Option<Vec<u64>>)> {
+        let results = closers.iter().filter_map(|event| {
+            let result: ToolResult = event.decode()?;
+            let (call, _, is_error) = result.outcome()?;
+            assert!(is_error);
+            let sources = event.surface()?.sources.as_ref();
+            let sources = sources.map(|seqs| seqs.iter().map(|seq| seq.get()).collect());
+            Some((call.to_string(), result.error.clone()?.code, sources))
+        });
+        results.collect()
+    }
+
+    fn result_of(call: &str, code: &str, cites: Option<u64>) -> (String, String, Option<Vec<u64>>) {
+        (call.into(), code.into(), cites.map(|seq| vec![seq]))
+    }
+
+    #[test]
+    fn a_log_without_an_open_turn_is_left_alone() {
+        assert_eq!(closers([]), []);
+        assert_eq!(closers([turn_start(1), turn_end(1), end_seed()]), []);
+    }
+
+    #[test]
+    fn a_crash_before_the_first_step_leaves_the_end_of_the_turn() {
+        let closers = closers([turn_start(1)]);
+        let [end] = &closers[..] else {
+            panic!("{closers:?}");
+        };
+        let reason = TurnEndReason::Interrupted;
+        assert_eq!(end.decode(), Some(TurnEnd { turn: 1, reason }));
+    }
+
+    #[test]
+    fn a_crash_between_steps_leaves_the_end_of_the_turn() {
+        let closers = closers([turn_start(1), step_start(1, 1), step_end(1, 1)]);
+        assert_eq!(kinds(&closers), [TurnEnd::TYPE]);
+    }
+
+    #[test]
+    fn a_crash_while_the_model_streams_leaves_its_chunks_and_two_ends() {
+        let closers = closers([turn_start(1), step_start(1, 1), chunk(1, 1)]);
+        assert_eq!(kinds(&closers), [StepEnd::TYPE, TurnEnd::TYPE]);
+    }
+
+    #[test]
+    fn a_crash_after_a_call_started_leaves_its_outcome_unknown_and_cites_it() {
+        let closers = closers([
+            turn_start(1),
+            step_start(1, 1),
+            assistant(1, 1, "", &["c"]),
+            call(1, 1, "c"),
+        ]);
+        assert_eq!(
+            kinds(&closers),
+            [ToolResult::TYPE, StepEnd::TYPE, TurnEnd::TYPE]
+        );
+        let unknown = result_of("c", "TOOL_OUTCOME_UNKNOWN", Some(3));
+        assert_eq!(results(&closers), [unknown]);
+        let text = closers[0].decode::<ToolResult>().unwrap();
+        let (_, content, _) = text.outcome().unwrap();
+        assert!(
+            matches!(&content[0], ContentBlock::Text { text } if text.contains("check before"))
+        );
+    }
+
+    #[test]
+    fn a_crash_before_a_call_started_says_so_and_cites_nothing() {
+        let closers = closers([turn_start(1), step_start(1, 1), assistant(1, 1, "", &["c"])]);
+        let not_started = result_of("c", "TOOL_NOT_STARTED", None);
+        assert_eq!(results(&closers), [not_started]);
+    }
+
+    #[test]
+    fn calls_are_closed_in_the_order_in_which_the_model_asked() {
+        let closers = closers([
+            turn_start(1),
+            step_start(1, 1),
+            assistant(1, 1, "", &["d", "c", "b"]),
+            assistant(1, 1, "", &["a", "d"]),
+            call(1, 1, "a"),
+            call(1, 1, "b"),
+            call(1, 1, "c"),
+            appended(&result(1, 1, "c")),
+        ]);
+        assert_eq!(
+            results(&closers),
+            [
+                result_of("d", "TOOL_NOT_STARTED", None),
+                result_of("b", "TOOL_OUTCOME_UNKNOWN", Some(5)),
+                result_of("a", "TOOL_OUTCOME_UNKNOWN", Some(4)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_call_that_no_message_asked_for_gets_no_result() {
+        let closers = closers([turn_start(1), step_start(1, 1), call(1, 1, "c")]);
+        assert_eq!(kinds(&closers), [StepEnd::TYPE, TurnEnd::TYPE]);
+    }
+
+    #[test]
+    fn calls_of_closed_steps_and_turns_are_left_alone() {
+        let closers = closers([
+            turn_start(1),
+            step_start(1, 1),
+            assistant(1, 1, "", &["a"]),
+            step_end(1, 1),
+            turn_end(1),
+            turn_start(2),
+            step_start(2, 1),
+            assistant(2, 1, "", &["b"]),
+            step_end(2, 1),
+            step_start(2, 2),
+        ]);
+        assert_eq!(kinds(&closers), [StepEnd::TYPE, TurnEnd::TYPE]);
+        let end = StepEnd { turn: 2, step: 2 };
+        assert_eq!(closers[0].decode(), Some(end));
+    }
+
+    #[test]
+    fn closers_follow_the_log_at_the_time_of_its_last_event() {
+        let mut events = log([turn_start(1), step_start(1, 1), assistant(1, 1, "", &["c"])]);
+        let odd = end_seed().at(Seq::from(3), UnixMillis::new(-7));
+        events.push(odd);
+        let state = LogState::fold(&Vocabulary::core(), &events).unwrap();
+        let closers = repair(&state);
+        let places: Vec<_> = closers.iter().map(|event| event.seq().get()).collect();
+        assert_eq!(places, [4, 5, 6]);
+        let times = closers.iter().map(Event::time_ms);
+        assert!(times.eq([UnixMillis::new(-7); 3]));
+        let message = closers[0].decode::<ToolResult>().unwrap().message;
+        assert_eq!(message.id.as_str(), "interrupted-4-c");
+    }
+}

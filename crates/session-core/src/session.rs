@@ -1,7 +1,9 @@
 //! A live session: the aggregate on top of a log.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
@@ -34,7 +36,12 @@ struct Inner {
     clock: Arc<dyn Clock>,
     checks: Arc<[Arc<dyn Check>]>,
     observers: Arc<Observers>,
+    opened_at: Seq,
     writing: Arc<Mutex<Writing>>,
+    // Set by the one who holds `writing`.
+    closed: AtomicBool,
+    /// Whether another writer went on with the log, which is then no longer what is live here.
+    is_stale: AtomicBool,
     live: RwLock<Live>,
     changed: watch::Sender<Closed>,
 }
@@ -44,7 +51,6 @@ struct Inner {
 struct Writing {
     /// Whether the next batch begins a new life of a log that was closed.
     boundary_due: bool,
-    closed: bool,
 }
 
 #[derive(Debug)]
@@ -106,10 +112,8 @@ impl Session {
             boundary_due,
         } = parts;
         let (changed, _) = watch::channel(false);
-        let writing = Arc::new(Mutex::new(Writing {
-            boundary_due,
-            closed: false,
-        }));
+        let opened_at = state.next_seq();
+        let writing = Arc::new(Mutex::new(Writing { boundary_due }));
         let live = RwLock::new(Live {
             state,
             window: VecDeque::new(),
@@ -122,7 +126,10 @@ impl Session {
             clock,
             checks,
             observers,
+            opened_at,
             writing,
+            closed: AtomicBool::new(false),
+            is_stale: AtomicBool::new(false),
             live,
             changed,
         };
@@ -143,8 +150,8 @@ impl Session {
         &self.inner.header
     }
 
-    /// Looks at the folded state: one cut, as of one position. Keep it short; an append that has
-    /// been committed waits to be shown meanwhile.
+    /// Looks at the folded state: one cut, as of one position. Keep it short, and ask the session
+    /// nothing else in there: an append that has been committed waits to be shown meanwhile.
     pub fn with_state<R>(&self, look: impl FnOnce(&LogState) -> R) -> R {
         look(
             &self
@@ -160,6 +167,18 @@ impl Session {
     #[must_use]
     pub fn head(&self) -> Option<Seq> {
         self.with_state(LogState::head)
+    }
+
+    /// The position of the first event that was or will be appended since the session was opened.
+    #[must_use]
+    pub fn opened_at(&self) -> Seq {
+        self.inner.opened_at
+    }
+
+    /// Whether the session takes no more events. True before observers hear of the closing.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::Acquire)
     }
 
     /// The messages that the model is shown.
@@ -208,7 +227,7 @@ impl Session {
         mut writing: OwnedMutexGuard<Writing>,
         mut batch: Vec<NewEvent>,
     ) -> Result<Vec<Event>, AppendFailure> {
-        if writing.closed {
+        if self.is_closed() {
             return Err(AppendFailure::Closed {
                 session: self.id().clone(),
             });
@@ -241,10 +260,15 @@ impl Session {
             return Ok(events);
         };
         let fence = self.inner.leases.as_ref().map(|(_, lease)| lease.token);
-        self.inner
+        let stored = self
+            .inner
             .store
             .append(self.id(), expected, events.clone(), fence)
-            .await?;
+            .await;
+        if let Err(AppendError::Conflict { .. } | AppendError::Fenced { .. }) = &stored {
+            self.inner.is_stale.store(true, Ordering::Release);
+        }
+        stored?;
 
         writing.boundary_due = false;
         {
@@ -265,11 +289,21 @@ impl Session {
     }
 
     fn stage(&self, state: &LogState, events: &[Event]) -> Result<crate::Staged, Violation> {
-        let mut stage = state.stage(&self.inner.vocabulary);
-        for event in events {
+        let vocabulary = &self.inner.vocabulary;
+        let staged = state.stage_all(vocabulary, events)?;
+        if self.inner.checks.is_empty() {
+            return Ok(staged);
+        }
+        // Copied only where a batch has a second event, which follows a state with the first.
+        let mut before = Cow::Borrowed(state);
+        for (nth, event) in events.iter().enumerate() {
+            if let Some(previous) = nth.checked_sub(1) {
+                let step = before.stage_all(vocabulary, &events[previous..nth])?;
+                before.to_mut().apply(step);
+            }
             for check in self.inner.checks.iter() {
                 check
-                    .check(state, event)
+                    .check(&before, event)
                     .map_err(|reason| Violation::Vetoed {
                         seq: event.seq(),
                         kind: event.kind().to_owned(),
@@ -277,9 +311,13 @@ impl Session {
                         reason,
                     })?;
             }
-            stage.push(event)?;
         }
-        Ok(stage.finish())
+        Ok(staged)
+    }
+
+    /// Whether another writer went on with the log, so that nothing can be appended here any more.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.inner.is_stale.load(Ordering::Acquire)
     }
 
     /// Registers an observer of the events that follow. It hears of every session that its
@@ -309,7 +347,7 @@ impl Session {
         if from >= next {
             return Ok(Vec::new());
         }
-        match self.from_window(from, next) {
+        match self.recent(from, next) {
             Some(page) => Ok(page),
             None => {
                 let range = ReadRange {
@@ -322,7 +360,7 @@ impl Session {
         }
     }
 
-    fn from_window(&self, from: Seq, until: Seq) -> Option<Vec<Event>> {
+    fn recent(&self, from: Seq, until: Seq) -> Option<Vec<Event>> {
         let live = self
             .inner
             .live
@@ -350,13 +388,14 @@ impl Session {
     /// Waits for appends in progress, then takes no more. Subscribers reach the end of their
     /// streams, and another process may open the session.
     pub(crate) async fn close(&self) {
-        let mut writing = self.inner.writing.lock().await;
-        if std::mem::replace(&mut writing.closed, true) {
-            return;
+        {
+            // Given back at once, so that an observer that tries to append is told that it is late.
+            let _writing = self.inner.writing.lock().await;
+            if self.inner.closed.swap(true, Ordering::AcqRel) {
+                return;
+            }
         }
-        for observer in self.inner.observers.list().iter() {
-            observer.closing(self).await;
-        }
+        self.inner.observers.closing(self).await;
         if let Some((leases, lease)) = &self.inner.leases
             && let Err(error) = leases.release(lease).await
         {
@@ -396,5 +435,33 @@ impl Pager for Follower {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::TurnStart;
+    use crate::{MemoryStore, NewEvent, NewSession, Seq, Sessions};
+
+    #[tokio::test]
+    async fn a_session_knows_where_it_was_opened_and_whether_it_is_closed() {
+        let sessions = Sessions::builder(MemoryStore::shared()).build();
+        let session = sessions.create(NewSession::default()).await.unwrap();
+        let batch = vec![NewEvent::new(&TurnStart { turn: 1 })];
+        session.append(batch.clone()).await.unwrap();
+        assert_eq!(
+            (session.opened_at(), session.is_closed()),
+            (Seq::ZERO, false)
+        );
+        sessions.close(session.id()).await;
+        assert!(session.is_closed());
+        session.append(batch).await.unwrap_err();
+
+        let again = sessions.open(session.id()).await.unwrap();
+        // After the end that repair gave the interrupted turn.
+        assert_eq!(
+            (again.opened_at(), again.is_closed()),
+            (Seq::from(2), false)
+        );
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
 use futures::StreamExt as _;
 use serde_json::{Map, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::event::EndSeed;
 use crate::observe::{Check, Observer, ObserverGuard, Observers};
@@ -40,8 +40,8 @@ struct Shared {
     checks: Arc<[Arc<dyn Check>]>,
     observers: Arc<Observers>,
     live: StdMutex<HashMap<SessionId, Session>>,
-    // Held while a session opens or closes, so that an id is never open twice.
-    changing: Mutex<()>,
+    // One lock an id, held while that session opens or closes, so that an id is never open twice.
+    changing: StdMutex<HashMap<SessionId, Weak<Mutex<()>>>>,
 }
 
 /// Puts a [`Sessions`] together.
@@ -169,7 +169,8 @@ impl SessionsBuilder {
             ids,
             checks,
         } = self;
-        let owner = Owner::this_process(&*ids);
+        // Never by the harness's own source: an owner is told apart from those of all processes.
+        let owner = Owner::this_process(&RandomIds);
         let shared = Shared {
             store,
             leases,
@@ -180,7 +181,7 @@ impl SessionsBuilder {
             checks: checks.into(),
             observers: Arc::default(),
             live: StdMutex::default(),
-            changing: Mutex::default(),
+            changing: StdMutex::default(),
         };
         Sessions {
             shared: Arc::new(shared),
@@ -311,9 +312,12 @@ impl Sessions {
     ///
     /// Dropping the future may leave the interrupted turn closed, and the lease with this process.
     pub async fn open(&self, id: &SessionId) -> Result<Session, OpenFailure> {
-        let _changing = self.shared.changing.lock().await;
+        let _changing = self.change(id).await;
         if let Some(session) = self.live(id) {
-            return Ok(session);
+            if !session.is_stale() {
+                return Ok(session);
+            }
+            self.end(id).await;
         }
         let shared = &self.shared;
         let header = shared.store.entry(id).await?.header;
@@ -330,8 +334,10 @@ impl Sessions {
         let state = match self.reconstruct(id, fence).await {
             Ok(state) => state,
             Err(failure) => {
-                if let Some((leases, lease)) = &leases {
-                    leases.release(lease).await?;
+                if let Some((leases, lease)) = &leases
+                    && let Err(error) = leases.release(lease).await
+                {
+                    tracing::warn!(session = %id, %error, "the lease ends with the process");
                 }
                 return Err(failure);
             }
@@ -361,17 +367,12 @@ impl Sessions {
         let shared = &self.shared;
         let mut state = LogState::default();
         let extend = |state: &mut LogState, events: &[Event]| -> Result<(), OpenFailure> {
-            let staged = {
-                let mut stage = state.stage(&shared.vocabulary);
-                events
-                    .iter()
-                    .try_for_each(|event| stage.push(event))
-                    .map_err(|source| OpenFailure::Reconstruct {
-                        session: id.clone(),
-                        source: source.into(),
-                    })?;
-                stage.finish()
-            };
+            let staged = state
+                .stage_all(&shared.vocabulary, events)
+                .map_err(|source| OpenFailure::Reconstruct {
+                    session: id.clone(),
+                    source: source.into(),
+                })?;
             state.apply(staged);
             Ok(())
         };
@@ -400,8 +401,43 @@ impl Sessions {
 
     /// Closes a session: appends in progress are waited for, observers told, the lease given back.
     /// One that is not live is left alone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the session open, or closes it all the same.
     pub async fn close(&self, id: &SessionId) {
-        let _changing = self.shared.changing.lock().await;
+        let changing = self.change(id).await;
+        let (sessions, id) = (self.clone(), id.clone());
+        // In a task of its own, so that a caller who stops waiting cannot leave the lease behind.
+        let closed = tokio::spawn(async move {
+            let _changing = changing;
+            sessions.end(&id).await;
+        });
+        if let Err(error) = closed.await {
+            tracing::error!(%error, "a session did not close cleanly");
+        }
+    }
+
+    /// Waits until no other call opens or closes this session.
+    async fn change(&self, id: &SessionId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self
+                .shared
+                .changing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let known = locks.get(id).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let lock = Arc::new(Mutex::new(()));
+                locks.insert(id.clone(), Arc::downgrade(&lock));
+                lock
+            })
+        };
+        lock.lock_owned().await
+    }
+
+    async fn end(&self, id: &SessionId) {
         let session = {
             let mut live = self
                 .shared

@@ -3,11 +3,13 @@
 //! One flat list of positions with two operations, append and replace of a contiguous range
 //! (`session-semantics` section 2). Planning a change never touches the surface that is live.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::event::{AssistantMessage, EventData, Message, ToolResult, UserMessage};
-use crate::{Event, Seq, SurfaceOp};
+use serde::Deserialize;
+
+use crate::event::{AssistantMessage, EventData as _, Message, ToolResult, UserMessage};
+use crate::{Event, Payload, Seq, SurfaceOp};
 
 /// One event on the surface, with the message that it gives the model, if any.
 #[derive(Debug, Clone)]
@@ -220,10 +222,11 @@ impl StagedSurface<'_> {
             return Err(SurfaceViolation::Reversed { start, end });
         }
         let removed = &order[first..=last];
+        let cited: HashSet<&Seq> = sources.iter().collect();
         let missing: Vec<Seq> = removed
             .iter()
             .copied()
-            .filter(|seq| !sources.contains(seq))
+            .filter(|seq| !cited.contains(seq))
             .collect();
         if !missing.is_empty() {
             return Err(SurfaceViolation::UncitedRemovals { missing });
@@ -267,7 +270,25 @@ fn check_sources(event: &Event, sources: Option<&[Seq]>) -> Result<(), SurfaceVi
     }
 }
 
+/// The source of a message with all its keys, which [`Message`] keeps of foreign kinds alone.
+#[derive(Deserialize)]
+struct Sourced {
+    message: Source,
+}
+
+#[derive(Deserialize)]
+struct Source {
+    source: Payload,
+}
+
 fn check_pruned_result(old: &Event, new: &Event) -> Result<(), SurfaceViolation> {
+    let sources = (old.data().decode(), new.data().decode());
+    let same_source = match sources {
+        (Ok::<Sourced, _>(old), Ok::<Sourced, _>(new)) => {
+            old.message.source.same_value(&new.message.source)
+        }
+        _ => false,
+    };
     let (Some(old), Some(new)) = (old.decode::<ToolResult>(), new.decode::<ToolResult>()) else {
         return Err(SurfaceViolation::NotOneToolResult);
     };
@@ -282,21 +303,14 @@ fn check_pruned_result(old: &Event, new: &Event) -> Result<(), SurfaceViolation>
             error,
             ..
         } = result;
-        (
-            *turn,
-            *step,
-            message.id.clone(),
-            message.source.clone(),
-            error.clone(),
-            outcome,
-        )
+        (*turn, *step, message.id.clone(), error.clone(), outcome)
     };
     let same_meta = match (&old.meta, &new.meta) {
         (None, None) => true,
         (Some(old), Some(new)) => old.same_value(new),
         (None, Some(_)) | (Some(_), None) => false,
     };
-    if same_meta && facts(&old) == facts(&new) {
+    if same_source && same_meta && facts(&old) == facts(&new) {
         Ok(())
     } else {
         Err(SurfaceViolation::ChangesMoreThanContent)
@@ -319,4 +333,378 @@ pub(crate) fn message_of(event: &Event) -> Option<Arc<Message>> {
         _ => return None,
     };
     Some(Arc::new(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{ContentBlock, ErrorInfo};
+    use crate::given::*;
+    use crate::{LogState, NewEvent, SurfaceMeta, Violation, Vocabulary};
+
+    /// Four messages: 0, 1, 2, 3.
+    fn four() -> Vec<NewEvent> {
+        ["a", "b", "c", "d"]
+            .map(|text| user(text, SurfaceMeta::append()))
+            .into()
+    }
+
+    fn order(state: &LogState) -> Vec<u64> {
+        state
+            .surface()
+            .order()
+            .iter()
+            .map(|seq| seq.get())
+            .collect()
+    }
+
+    fn texts(state: &LogState) -> Vec<String> {
+        state
+            .messages()
+            .iter()
+            .map(|message| message.text())
+            .collect()
+    }
+
+    /// Why the last event does not fit on the surface of those before it, which it leaves as it
+    /// was.
+    fn refused(events: Vec<NewEvent>) -> SurfaceViolation {
+        let events = log(events);
+        let (last, before) = events.split_last().unwrap();
+        let state = LogState::fold(&Vocabulary::core(), before).unwrap();
+        let (nodes, generation) = (order(&state), state.surface().generation());
+        let staged = state.stage_all(&Vocabulary::core(), [last]);
+        assert_eq!(
+            (order(&state), state.surface().generation()),
+            (nodes, generation)
+        );
+        match staged.unwrap_err() {
+            Violation::Surface { seq, kind, source } => {
+                assert_eq!((seq, &*kind), (last.seq(), last.kind()));
+                source
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn an_append_joins_at_the_end_and_log_only_events_do_not_join() {
+        let mut events = four();
+        events.insert(1, end_seed());
+        let state = folded(events).unwrap();
+        assert_eq!(order(&state), [0, 2, 3, 4]);
+        assert_eq!(texts(&state), ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn a_replacement_takes_the_place_of_its_run() {
+        let mut events = four();
+        events.push(user("bc", replace(1, 2, [2, 1])));
+        let state = folded(events).unwrap();
+        assert_eq!(order(&state), [0, 4, 3]);
+        assert_eq!(texts(&state), ["a", "bc", "d"]);
+        assert_eq!(state.surface().generation(), 1);
+    }
+
+    #[test]
+    fn a_run_goes_by_place_and_not_by_number() {
+        // After the replacement the order is 4, 3: the run from 4 to 3 is in order.
+        let mut events = four();
+        events.push(user("abc", replace(0, 2, [0, 1, 2])));
+        events.push(user("all", replace(4, 3, [3, 4])));
+        let state = folded(events).unwrap();
+        assert_eq!(order(&state), [5]);
+        assert_eq!(texts(&state), ["all"]);
+    }
+
+    #[test]
+    fn a_batch_may_replace_what_it_appends_itself() {
+        let events = log(four());
+        let state = LogState::fold(&Vocabulary::core(), &events[..2]).unwrap();
+        let mut batch = four()[2..].to_vec();
+        batch.push(user("bc", replace(1, 2, [1, 2])));
+        batch.push(user("bcd", replace(4, 3, [4, 3])));
+        batch.push(user("e", SurfaceMeta::append()));
+        let batch: Vec<Event> = log([four(), batch[2..].to_vec()].concat())[2..].to_vec();
+        let staged = state.stage_all(&Vocabulary::core(), &batch).unwrap();
+        let shadowed = [(4, seqs([1, 2])), (5, seqs([4, 3]))].map(|(by, shadowed)| Replacement {
+            by: Seq::from(by),
+            shadowed,
+        });
+        assert_eq!(staged.replacements(), shadowed);
+        let mut state = state;
+        state.apply(staged);
+        assert_eq!(order(&state), [0, 5, 6]);
+        assert_eq!(texts(&state), ["a", "bcd", "e"]);
+        assert_eq!(state.surface().generation(), 2);
+        assert_eq!(state.surface().events().count(), 3);
+    }
+
+    #[test]
+    fn a_replacement_may_cite_more_than_it_removes() {
+        let mut events = four();
+        events.push(user("b", replace(1, 1, [0, 3, 1])));
+        assert_eq!(order(&folded(events).unwrap()), [0, 4, 2, 3]);
+    }
+
+    #[test]
+    fn a_run_whose_start_or_end_is_not_on_the_surface_or_that_is_reversed_is_refused() {
+        let with = |event| [four(), vec![end_seed(), event]].concat();
+        let (start, end) = (Seq::from(4), Seq::from(4));
+        assert_eq!(
+            refused(with(user("x", replace(4, 3, [3, 4])))),
+            SurfaceViolation::StartNotOnSurface { start }
+        );
+        assert_eq!(
+            refused(with(user("x", replace(0, 4, [0, 4])))),
+            SurfaceViolation::EndNotOnSurface { end }
+        );
+        let (start, end) = (Seq::from(2), Seq::from(1));
+        assert_eq!(
+            refused(with(user("x", replace(2, 1, [1, 2])))),
+            SurfaceViolation::Reversed { start, end }
+        );
+    }
+
+    #[test]
+    fn what_was_replaced_cannot_be_replaced_again() {
+        let mut events = four();
+        events.push(user("ab", replace(0, 1, [0, 1])));
+        events.push(user("x", replace(1, 2, [1, 2])));
+        let start = Seq::from(1);
+        assert_eq!(
+            refused(events),
+            SurfaceViolation::StartNotOnSurface { start }
+        );
+    }
+
+    #[test]
+    fn a_replacement_of_itself_is_refused() {
+        let start = Seq::from(4);
+        let event = user("x", replace(4, 4, [0]));
+        let events = [four(), vec![event]].concat();
+        assert_eq!(
+            refused(events),
+            SurfaceViolation::StartNotOnSurface { start }
+        );
+    }
+
+    #[test]
+    fn a_replacement_that_does_not_cite_what_it_removes_is_refused_with_what_is_missing() {
+        let missing = seqs([1, 3]);
+        let events = [four(), vec![user("x", replace(1, 3, [2, 0]))]].concat();
+        assert_eq!(
+            refused(events),
+            SurfaceViolation::UncitedRemovals { missing }
+        );
+
+        let none = SurfaceMeta {
+            sources: None,
+            ..replace(1, 1, [])
+        };
+        let missing = seqs([1]);
+        let events = [four(), vec![user("x", none)]].concat();
+        assert_eq!(
+            refused(events),
+            SurfaceViolation::UncitedRemovals { missing }
+        );
+    }
+
+    #[test]
+    fn empty_sources_are_for_assistant_messages_alone() {
+        let empty = || SurfaceMeta::append_from(Vec::new());
+        assert_eq!(
+            refused(vec![user("x", empty())]),
+            SurfaceViolation::NoSources
+        );
+        let step = [turn_start(1), step_start(1, 1)];
+        let mut events = step.to_vec();
+        events.push(assistant_with(1, 1, "x", &[], empty()));
+        assert_eq!(order(&folded(events).unwrap()), [2]);
+
+        let mut events = [step.to_vec(), vec![call(1, 1, "c")]].concat();
+        events.push(NewEvent::on_surface(&result(1, 1, "c"), empty()));
+        assert_eq!(refused(events), SurfaceViolation::NoSources);
+    }
+
+    #[test]
+    fn a_source_comes_before_its_event_and_is_named_once() {
+        for source in [4, 5, 100] {
+            let meta = SurfaceMeta::append_from(seqs([0, source]));
+            let source_seq = Seq::from(source);
+            let events = [four(), vec![user("x", meta)]].concat();
+            assert_eq!(
+                refused(events),
+                SurfaceViolation::SourceNotBefore { source_seq }
+            );
+        }
+        let meta = SurfaceMeta::append_from(seqs([3, 0, 3]));
+        let source_seq = Seq::from(3);
+        let events = [four(), vec![user("x", meta)]].concat();
+        assert_eq!(
+            refused(events),
+            SurfaceViolation::RepeatedSource { source_seq }
+        );
+    }
+
+    #[test]
+    fn surface_metadata_is_for_surface_events_and_they_must_have_it() {
+        let raw = |event: NewEvent, surface| {
+            let (kind, data) = (event.kind().to_owned(), event.data().clone());
+            NewEvent::raw(kind, data, surface, false)
+        };
+        let append = Some(SurfaceMeta::append());
+        for event in [end_seed(), turn_start(1)] {
+            assert_eq!(
+                refused(vec![raw(event, append.clone())]),
+                SurfaceViolation::LogOnly
+            );
+        }
+        let todo = raw(todos(), append.clone());
+        assert_eq!(
+            refused(vec![turn_start(1), todo]),
+            SurfaceViolation::LogOnly
+        );
+        let unknown = NewEvent::raw("acme/x", end_seed().data().clone(), append, true);
+        assert_eq!(refused(vec![unknown]), SurfaceViolation::LogOnly);
+        let bare = raw(user("x", SurfaceMeta::append()), None);
+        assert_eq!(refused(vec![bare]), SurfaceViolation::Missing);
+    }
+
+    /// A step with a call and its result at 4, another at 6, and a prompt at 0.
+    fn with_results() -> Vec<NewEvent> {
+        let mut first = result(1, 1, "c");
+        first.meta = Some(Payload::from_text(r#"{"a":1,"b":2}"#).unwrap());
+        vec![
+            user("x", SurfaceMeta::append()),
+            turn_start(1),
+            step_start(1, 1),
+            call(1, 1, "c"),
+            appended(&first),
+            call(1, 1, "d"),
+            appended(&result(1, 1, "d")),
+        ]
+    }
+
+    /// The result at 4, changed, in its place.
+    fn changed(change: impl FnOnce(&mut ToolResult)) -> Vec<NewEvent> {
+        let mut events = with_results();
+        let mut changed = events[4].data().decode::<ToolResult>().unwrap();
+        change(&mut changed);
+        events.push(NewEvent::on_surface(&changed, replace(4, 4, [4])));
+        events
+    }
+
+    fn block(result: &mut ToolResult) -> (&mut crate::CallId, &mut Vec<ContentBlock>, &mut bool) {
+        match &mut result.message.content[..] {
+            [
+                ContentBlock::ToolResult {
+                    tool_call_id,
+                    content,
+                    is_error,
+                },
+            ] => (tool_call_id, content, is_error),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_tool_result_may_be_replaced_by_one_that_says_less() {
+        let shorter = changed(|result| {
+            block(result).1.clear();
+            // The same value in another spelling.
+            result.meta = Some(Payload::from_text(r#"{"b":2,"a":1.0}"#).unwrap());
+        });
+        assert_eq!(order(&folded(shorter).unwrap()), [0, 7, 6]);
+    }
+
+    #[test]
+    fn a_tool_result_may_not_be_replaced_by_one_that_differs_in_more_than_its_content() {
+        let changes: [fn(&mut ToolResult); 8] = [
+            |result| result.turn = 2,
+            |result| result.step = 2,
+            |result| result.message.id = "other".into(),
+            |result| *block(result).2 = true,
+            |result| result.meta = None,
+            |result| result.meta = Some(Payload::from_text(r#"{"a":1,"b":3}"#).unwrap()),
+            |result| {
+                result.error = Some(ErrorInfo {
+                    name: "a".into(),
+                    code: "b".into(),
+                });
+            },
+            |result| {
+                *block(result).0 = "d".into();
+                let call_id = "d".into();
+                result.message.source = crate::event::MessageSource::Tool { call_id };
+            },
+        ];
+        for change in changes {
+            let refused = refused(changed(change));
+            assert_eq!(refused, SurfaceViolation::ChangesMoreThanContent);
+        }
+    }
+
+    #[test]
+    fn a_tool_result_may_not_be_replaced_by_one_whose_source_lost_a_key() {
+        let mut events = with_results();
+        let data = events[4].data().as_str();
+        let more = data.replace(r#"{"kind":"tool","#, r#"{"kind":"tool","agent":"x","#);
+        let raw = |data: &str, meta| {
+            let data = Payload::from_text(data).unwrap();
+            NewEvent::raw(ToolResult::TYPE, data, Some(meta), false)
+        };
+        assert_ne!(more, data);
+        let pruned = raw(data, replace(4, 4, [4]));
+        events[4] = raw(&more, SurfaceMeta::append());
+        events.push(pruned);
+        assert_eq!(refused(events), SurfaceViolation::ChangesMoreThanContent);
+    }
+
+    #[test]
+    fn a_tool_result_replaces_exactly_one_tool_result() {
+        let with = |meta| {
+            let mut events = with_results();
+            events.push(NewEvent::on_surface(&result(1, 1, "d"), meta));
+            events
+        };
+        for meta in [
+            replace(4, 6, [4, 6]),
+            replace(0, 0, [0]),
+            replace(0, 6, [0, 4, 6]),
+        ] {
+            assert_eq!(refused(with(meta)), SurfaceViolation::NotOneToolResult);
+        }
+    }
+
+    #[test]
+    fn a_user_message_may_replace_anything() {
+        let mut events = with_results();
+        events.push(user("all of it", replace(0, 6, [0, 4, 6])));
+        assert_eq!(order(&folded(events).unwrap()), [7]);
+    }
+
+    #[test]
+    fn an_assistant_message_without_content_is_on_the_surface_and_gives_no_message() {
+        let events = vec![
+            user("x", SurfaceMeta::append()),
+            turn_start(1),
+            step_start(1, 1),
+            assistant(1, 1, "", &[]),
+        ];
+        let state = folded(events).unwrap();
+        assert_eq!(order(&state), [0, 3]);
+        assert_eq!(texts(&state), ["x"]);
+    }
+
+    #[test]
+    fn messages_that_are_held_do_not_grow() {
+        let mut state = folded(four()).unwrap();
+        let held = state.messages();
+        let next = user("e", SurfaceMeta::append()).at(state.next_seq(), state.last_time());
+        let staged = state.stage_all(&Vocabulary::core(), [&next]).unwrap();
+        state.apply(staged);
+        assert_eq!(held.len(), 4);
+        assert_eq!(texts(&state), ["a", "b", "c", "d", "e"]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::event::{
-    AssistantChunk, AssistantMessage, ContentBlock, EventData, RequestContext, RequestHeader,
+    AssistantChunk, AssistantMessage, ContentBlock, EventData as _, RequestContext, RequestHeader,
     StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnStart,
 };
 use crate::repair::NOT_STARTED;
@@ -295,4 +295,300 @@ impl Trace {
 struct Place {
     turn: u64,
     step: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::given::*;
+    use crate::{LogState, NewEvent, Payload, SurfaceMeta, Violation};
+
+    fn holds(events: impl IntoIterator<Item = NewEvent>) -> LogState {
+        folded(events).unwrap()
+    }
+
+    /// Why the last event does not fit after those before it.
+    fn refused(events: Vec<NewEvent>) -> TraceViolation {
+        holds(events[..events.len() - 1].to_vec());
+        let last = u32::try_from(events.len() - 1).unwrap();
+        match folded(events).unwrap_err() {
+            Violation::Trace { seq, source, .. } => {
+                assert_eq!(seq, Seq::from(last));
+                source
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    fn in_a_turn(events: impl IntoIterator<Item = NewEvent>) -> Vec<NewEvent> {
+        [turn_start(1)].into_iter().chain(events).collect()
+    }
+
+    fn in_a_step(events: impl IntoIterator<Item = NewEvent>) -> Vec<NewEvent> {
+        in_a_turn([step_start(1, 1)].into_iter().chain(events))
+    }
+
+    #[test]
+    fn turns_and_steps_count_up_by_one() {
+        let state = holds([
+            turn_start(1),
+            step_start(1, 1),
+            step_end(1, 1),
+            step_start(1, 2),
+            step_end(1, 2),
+            turn_end(1),
+            turn_start(2),
+            step_start(2, 1),
+        ]);
+        assert_eq!(state.trace().open_turn(), Some(2));
+        assert_eq!(state.trace().open_step(), Some(1));
+        assert_eq!(state.trace().next_turn(), 3);
+    }
+
+    #[test]
+    fn a_turn_starts_when_none_is_open_and_with_the_next_number() {
+        let open = TraceViolation::TurnOpen { turn: 2, open: 1 };
+        assert_eq!(refused(in_a_turn([turn_start(2)])), open);
+        for turn in [0, 2, u64::MAX] {
+            let expected = TraceViolation::TurnNumber { turn, expected: 1 };
+            assert_eq!(refused(vec![turn_start(turn)]), expected);
+        }
+        for turn in [1, 3] {
+            let events = in_a_turn([turn_end(1), turn_start(turn)]);
+            let expected = TraceViolation::TurnNumber { turn, expected: 2 };
+            assert_eq!(refused(events), expected);
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_when_it_is_open_and_no_step_is() {
+        let none = TraceViolation::OtherTurn {
+            turn: 1,
+            open: None,
+        };
+        assert_eq!(refused(vec![turn_end(1)]), none);
+        let open = Some(1);
+        let other = TraceViolation::OtherTurn { turn: 2, open };
+        assert_eq!(refused(in_a_turn([turn_end(2)])), other);
+        let step = TraceViolation::StepOpen { open: 1 };
+        assert_eq!(refused(in_a_step([turn_end(1)])), step);
+        let again = TraceViolation::OtherTurn {
+            turn: 1,
+            open: None,
+        };
+        assert_eq!(refused(in_a_turn([turn_end(1), turn_end(1)])), again);
+    }
+
+    #[test]
+    fn a_step_starts_in_the_open_turn_when_none_is_open_and_with_the_next_number() {
+        let none = TraceViolation::OtherTurn {
+            turn: 1,
+            open: None,
+        };
+        assert_eq!(refused(vec![step_start(1, 1)]), none);
+        let open = Some(1);
+        let other = TraceViolation::OtherTurn { turn: 2, open };
+        assert_eq!(refused(in_a_turn([step_start(2, 1)])), other);
+        let step = TraceViolation::StepOpen { open: 1 };
+        assert_eq!(refused(in_a_step([step_start(1, 2)])), step);
+        for step in [0, 2] {
+            let expected = TraceViolation::StepNumber { step, expected: 1 };
+            assert_eq!(refused(in_a_turn([step_start(1, step)])), expected);
+        }
+        let events = in_a_step([step_end(1, 1), step_start(1, 1)]);
+        let expected = TraceViolation::StepNumber {
+            step: 1,
+            expected: 2,
+        };
+        assert_eq!(refused(events), expected);
+    }
+
+    #[test]
+    fn what_belongs_to_a_step_names_the_open_turn_and_step() {
+        let of = |turn: u64, step: u64| {
+            [
+                chunk(turn, step),
+                assistant(turn, step, "x", &[]),
+                call(turn, step, "c"),
+                appended(&result(turn, step, "c")),
+                step_end(turn, step),
+            ]
+        };
+        for event in of(1, 1) {
+            let expected = TraceViolation::OtherStep { step: 1 };
+            assert_eq!(refused(in_a_turn([event.clone()])), expected);
+            let none = TraceViolation::OtherTurn {
+                turn: 1,
+                open: None,
+            };
+            assert_eq!(refused(vec![event]), none);
+        }
+        for event in of(1, 2) {
+            let expected = TraceViolation::OtherStep { step: 2 };
+            assert_eq!(refused(in_a_step([event])), expected);
+        }
+        for event in of(2, 1) {
+            let open = Some(1);
+            let expected = TraceViolation::OtherTurn { turn: 2, open };
+            assert_eq!(refused(in_a_step([event])), expected);
+        }
+        holds(in_a_step([
+            chunk(1, 1),
+            assistant(1, 1, "x", &[]),
+            call(1, 1, "c"),
+        ]));
+    }
+
+    #[test]
+    fn a_result_answers_a_call_that_is_pending_in_its_step() {
+        let answered = || appended(&result(1, 1, "c"));
+        let call_id = || CallId::from("c");
+        holds(in_a_step([call(1, 1, "c"), answered()]));
+        let not_pending = TraceViolation::NotPending { call_id: call_id() };
+        assert_eq!(refused(in_a_step([answered()])), not_pending);
+        // Asked for by the model, but not started.
+        let asked = in_a_step([assistant(1, 1, "", &["c"]), answered()]);
+        assert_eq!(refused(asked), not_pending);
+        let twice = in_a_step([call(1, 1, "c"), answered(), answered()]);
+        assert_eq!(refused(twice), not_pending);
+    }
+
+    #[test]
+    fn a_result_does_not_answer_a_call_of_an_earlier_step() {
+        let events = in_a_step([
+            call(1, 1, "c"),
+            step_end(1, 1),
+            step_start(1, 2),
+            appended(&result(1, 2, "c")),
+        ]);
+        let call_id = CallId::from("c");
+        assert_eq!(refused(events), TraceViolation::NotPending { call_id });
+    }
+
+    #[test]
+    fn a_call_that_never_started_may_be_said_to_have_failed() {
+        let not_started = failed(1, 1, "c", NOT_STARTED);
+        holds(in_a_step([
+            assistant(1, 1, "", &["c"]),
+            appended(&not_started),
+        ]));
+
+        let call_id = CallId::from("c");
+        let not_pending = TraceViolation::NotPending { call_id };
+        let other_code = failed(1, 1, "c", "OTHER");
+        assert_eq!(refused(in_a_step([appended(&other_code)])), not_pending);
+        let mut no_failure = result(1, 1, "c");
+        no_failure.error = not_started.error;
+        assert_eq!(refused(in_a_step([appended(&no_failure)])), not_pending);
+    }
+
+    #[test]
+    fn a_call_starts_once_in_its_step() {
+        let call_id = CallId::from("c");
+        let repeated = TraceViolation::RepeatedCall { call_id };
+        let events = in_a_step([call(1, 1, "c"), call(1, 1, "c")]);
+        assert_eq!(refused(events), repeated);
+        // A provider may use its ids again in another step.
+        holds(in_a_step([
+            call(1, 1, "c"),
+            step_end(1, 1),
+            step_start(1, 2),
+            call(1, 2, "c"),
+        ]));
+    }
+
+    #[test]
+    fn hostile_call_ids_are_keys_like_any_other() {
+        for id in ["constructor", "__proto__", "toString", " ", "\0"] {
+            holds(in_a_step([call(1, 1, id), appended(&result(1, 1, id))]));
+        }
+    }
+
+    #[test]
+    fn a_step_may_end_with_a_call_unanswered() {
+        holds(in_a_step([
+            assistant(1, 1, "", &["c"]),
+            call(1, 1, "c"),
+            step_end(1, 1),
+        ]));
+    }
+
+    #[test]
+    fn a_result_that_replaces_another_needs_a_turn_and_no_step() {
+        let pruned = || {
+            let event = result(1, 1, "c");
+            NewEvent::on_surface(&event, replace(3, 3, [3]))
+        };
+        let before = || {
+            [
+                call(1, 1, "c"),
+                appended(&result(1, 1, "c")),
+                step_end(1, 1),
+            ]
+        };
+        holds(in_a_step(before().into_iter().chain([pruned()])));
+        let closed = before().into_iter().chain([turn_end(1), pruned()]);
+        assert_eq!(refused(in_a_step(closed)), TraceViolation::NoTurn);
+        let later = [turn_end(1), turn_start(2), pruned()];
+        holds(in_a_step(before().into_iter().chain(later)));
+    }
+
+    #[test]
+    fn todos_and_requests_belong_inside_a_turn() {
+        for event in [todos(), request_header(), request_context()] {
+            assert_eq!(refused(vec![event.clone()]), TraceViolation::NoTurn);
+            holds(in_a_turn([event.clone()]));
+            holds(in_a_step([event.clone()]));
+            let after = in_a_turn([turn_end(1), event]);
+            assert_eq!(refused(after), TraceViolation::NoTurn);
+        }
+    }
+
+    #[test]
+    fn everything_else_may_stand_anywhere() {
+        let unknown = NewEvent::raw("acme/x", Payload::of(&1).unwrap(), None, true);
+        let prompt = user("x", SurfaceMeta::append());
+        for event in [end_seed(), unknown, prompt] {
+            holds([event.clone()]);
+            holds(in_a_turn([event.clone()]));
+            let state = holds(in_a_step([event.clone()]));
+            assert_eq!(state.trace().open_step(), Some(1));
+        }
+    }
+
+    #[test]
+    fn a_violation_says_what_is_open() {
+        let text = |events| refused(events).to_string();
+        assert_eq!(text(vec![turn_end(3)]), "names turn 3, but none is open");
+        assert_eq!(
+            text(in_a_turn([turn_end(3)])),
+            "names turn 3, but turn 1 is open"
+        );
+    }
+
+    #[test]
+    fn every_core_type_is_placed_or_may_stand_anywhere() {
+        // A new type has to be thought about here.
+        let placed = [
+            TurnStart::TYPE,
+            TurnEnd::TYPE,
+            StepStart::TYPE,
+            StepEnd::TYPE,
+            AssistantChunk::TYPE,
+            AssistantMessage::TYPE,
+            ToolCall::TYPE,
+            ToolResult::TYPE,
+            TodoWrite::TYPE,
+            RequestHeader::TYPE,
+            RequestContext::TYPE,
+        ];
+        let anywhere = ["user/message", "session/end-seed", "session/title"];
+        let vocabulary = crate::Vocabulary::core();
+        assert!(
+            placed
+                .iter()
+                .chain(&anywhere)
+                .all(|kind| vocabulary.knows(kind))
+        );
+    }
 }

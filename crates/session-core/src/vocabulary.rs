@@ -18,6 +18,44 @@ pub struct ShapeError {
     pub reason: String,
 }
 
+/// Event types of the original harness beyond the core ones.
+const ORIGINAL_HARNESS: [&str; 34] = [
+    "agent-preset/selected",
+    "agent/inbox/spliced",
+    "approval/asked",
+    "approval/decided",
+    "approval/policy",
+    "command/done",
+    "command/run",
+    "compaction/end",
+    "compaction/prune",
+    "compaction/start",
+    "compaction/summary",
+    "feedback/record",
+    "goal/change",
+    "hook/invoked",
+    "hook/result",
+    "llm/retry",
+    "llm/retry-started",
+    "permission/preset",
+    "plan/mode",
+    "sandbox/mode",
+    "schedule/change",
+    "session/title-llm-request",
+    "subagent/descriptor",
+    "team/member",
+    "team/message/delivered",
+    "team/message/queued",
+    "team/task",
+    "tool-workflow/agent-end",
+    "tool-workflow/agent-start",
+    "tool-workflow/run-end",
+    "tool-workflow/run-start",
+    "tool/code-dispatch",
+    "tool/code-dispatch-start",
+    "web/deepseek-search-llm-request",
+];
+
 type CheckFn = fn(&Payload) -> Result<(), ShapeError>;
 
 /// The event types that a build understands.
@@ -51,6 +89,15 @@ impl Vocabulary {
             .with::<RequestContext>()
             .with::<EndSeed>()
             .with::<SessionTitle>()
+    }
+
+    /// The types of [`core`](Self::core), and those that the original harness writes beside them,
+    /// carried without a look inside, so that its logs can be opened.
+    #[must_use]
+    pub fn original_harness() -> Self {
+        ORIGINAL_HARNESS
+            .iter()
+            .fold(Self::core(), |known, kind| known.with_opaque(*kind))
     }
 
     /// Adds a harness's own type.

@@ -300,17 +300,44 @@ impl<'de> Deserialize<'de> for SurfaceOp {
 pub(crate) struct WireEvent<'a> {
     #[serde(rename = "type")]
     pub(crate) kind: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) seq: Option<Seq>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) time: Option<UnixMillis>,
     pub(crate) data: Payload,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     source_event_seqs: Option<Cow<'a, [Seq]>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     surface_op: Option<SurfaceOp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     ignorable: Option<bool>,
+}
+
+/// A key that is there holds a value: null would read as absent, and not be written back.
+fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 impl WireEvent<'_> {
@@ -355,9 +382,6 @@ impl<'de> Deserialize<'de> for Event {
         let wire = WireEvent::deserialize(deserializer)?;
         let seq = wire.seq.ok_or_else(|| de::Error::missing_field("seq"))?;
         let time = wire.time.ok_or_else(|| de::Error::missing_field("time"))?;
-        if seq > Seq::MAX {
-            return Err(de::Error::custom("seq is beyond 2^53 - 1"));
-        }
         Ok(wire.into_new().map_err(de::Error::custom)?.at(seq, time))
     }
 }
@@ -395,6 +419,11 @@ mod tests {
             r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":"prepend"}"#,
             r#"{"type":"a","seq":0,"time":0,"data":1,"sourceEventSeqs":[1]}"#,
             r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":{"op":"replace","start":0,"end":0,"x":1}}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":{"op":"replace","start":0}}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":null}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":"append","sourceEventSeqs":null}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"ignorable":null}"#,
+            r#"{"type":"a","seq":0,"seq":0,"time":0,"data":1}"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }

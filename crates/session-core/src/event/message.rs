@@ -82,7 +82,7 @@ pub enum ContentBlock {
         /// The call that it answers.
         tool_call_id: CallId,
         /// The answer.
-        content: Vec<ContentBlock>,
+        content: Vec<Self>,
         /// Whether it is a failure.
         is_error: bool,
     },

@@ -98,8 +98,7 @@ impl Decoder {
         if found != "session" {
             return Err(at(LineFault::NotAHeader { found }));
         }
-        let mut header = Header::from_json(line).map_err(|error| at(LineFault::Header(error)))?;
-        header.extra.remove("type");
+        let header = Header::from_json(line).map_err(|error| at(LineFault::Header(error)))?;
         Ok(Self {
             time: header.created_at,
             header,

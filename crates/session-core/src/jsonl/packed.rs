@@ -26,11 +26,13 @@ pub struct PackedRow {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 enum RowType {
-    TextChunks,
-    ReasoningChunks,
-    ToolCallChunks,
+    #[serde(rename = "text-chunks")]
+    Text,
+    #[serde(rename = "reasoning-chunks")]
+    Reasoning,
+    #[serde(rename = "tool-call-chunks")]
+    ToolCall,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,11 +82,13 @@ struct Delta {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 enum DeltaType {
-    TextDelta,
-    ReasoningDelta,
-    ToolCallDelta,
+    #[serde(rename = "text-delta")]
+    Text,
+    #[serde(rename = "reasoning-delta")]
+    Reasoning,
+    #[serde(rename = "tool-call-delta")]
+    ToolCall,
 }
 
 impl PackedRow {
@@ -104,13 +108,13 @@ impl PackedRow {
             data: run,
         } = self;
         let (kind, fragments) = match (r#type, run.texts, run.args, &run.id) {
-            (RowType::TextChunks, Some(texts), None, None) => (DeltaType::TextDelta, texts),
-            (RowType::ReasoningChunks, Some(texts), None, None) => {
-                (DeltaType::ReasoningDelta, texts)
+            (RowType::Text, Some(texts), None, None) if run.name.is_none() => {
+                (DeltaType::Text, texts)
             }
-            (RowType::ToolCallChunks, None, Some(args), Some(_)) => {
-                (DeltaType::ToolCallDelta, args)
+            (RowType::Reasoning, Some(texts), None, None) if run.name.is_none() => {
+                (DeltaType::Reasoning, texts)
             }
+            (RowType::ToolCall, None, Some(args), Some(_)) => (DeltaType::ToolCall, args),
             _ => return Err("its keys do not fit its type".into()),
         };
         if fragments.is_empty() || run.dt.len() + 1 != fragments.len() {
@@ -119,6 +123,9 @@ impl PackedRow {
                 fragments.len(),
                 run.dt.len()
             ));
+        }
+        if !run.id.iter().chain(&run.name).all(is_string) {
+            return Err("its id or name is not a string".into());
         }
         let first = seq0.unwrap_or(seq);
         if first.plus(fragments.len() as u64) > Seq::MAX {
@@ -135,12 +142,12 @@ impl PackedRow {
                 .checked_add(gap)
                 .filter(|time| (-SAFE..=SAFE).contains(time))
                 .ok_or("its times are beyond 2^53 - 1")?;
-            if !fragment.as_str().starts_with('"') {
+            if !is_string(&fragment) {
                 return Err("a fragment is not a string".into());
             }
             let (text, arguments) = match kind {
-                DeltaType::TextDelta | DeltaType::ReasoningDelta => (Some(fragment), None),
-                DeltaType::ToolCallDelta => (None, Some(fragment)),
+                DeltaType::Text | DeltaType::Reasoning => (Some(fragment), None),
+                DeltaType::ToolCall => (None, Some(fragment)),
             };
             let (id, name) = (run.id.clone(), run.name.clone());
             let chunk = Delta {
@@ -231,14 +238,19 @@ fn delta(event: &Event) -> Option<ChunkData> {
         ..
     } = &data.chunk;
     let fits = match r#type {
-        DeltaType::TextDelta | DeltaType::ReasoningDelta => {
+        DeltaType::Text | DeltaType::Reasoning => {
             text.is_some() && id.is_none() && name.is_none() && arguments.is_none()
         }
-        DeltaType::ToolCallDelta => id.is_some() && arguments.is_some() && text.is_none(),
+        DeltaType::ToolCall => id.is_some() && arguments.is_some() && text.is_none(),
     };
     let fragment = text.as_ref().or(arguments.as_ref())?;
+    let strings = [fragment].into_iter().chain(id).chain(name).all(is_string);
     let same_text = Payload::of(&data).is_ok_and(|again| again == *event.data());
-    (fits && fragment.as_str().starts_with('"') && same_text).then_some(data)
+    (fits && strings && same_text).then_some(data)
+}
+
+fn is_string(value: &Payload) -> bool {
+    value.as_str().starts_with('"')
 }
 
 fn pack_run(first: &Event, run: &[(UnixMillis, ChunkData)]) -> PackedRow {
@@ -258,9 +270,9 @@ fn pack_run(first: &Event, run: &[(UnixMillis, ChunkData)]) -> PackedRow {
         .collect();
     PackedRow {
         r#type: match chunk.r#type {
-            DeltaType::TextDelta => RowType::TextChunks,
-            DeltaType::ReasoningDelta => RowType::ReasoningChunks,
-            DeltaType::ToolCallDelta => RowType::ToolCallChunks,
+            DeltaType::Text => RowType::Text,
+            DeltaType::Reasoning => RowType::Reasoning,
+            DeltaType::ToolCall => RowType::ToolCall,
         },
         seq0: Some(first.seq()),
         time0: Some(first.time_ms()),

@@ -10,7 +10,21 @@ use crate::{IdSource, SessionId, UnixMillis};
 /// Counts the leases of a session, so that a writer whose lease was taken over can be told from
 /// the present one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FenceToken(pub(crate) u64);
+pub struct FenceToken(u64);
+
+impl FenceToken {
+    /// The token of the `count`th lease of a session.
+    #[must_use]
+    pub const fn new(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// The count.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
 
 /// Who holds, or asks for, a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +110,10 @@ impl Owner {
     #[must_use]
     pub fn this_process(ids: &dyn IdSource) -> Self {
         let process = std::process::id();
-        let started = process_start(process).unwrap_or_default();
+        let started = match Process::look_up(process) {
+            Process::Runs { started } => started,
+            Process::Ended | Process::Unknown => String::new(),
+        };
         Self {
             id: ids.mint(),
             host: host_name(),
@@ -105,14 +122,17 @@ impl Owner {
         }
     }
 
-    /// Whether `self` can be told to be gone by a process on this machine.
-    pub(crate) fn is_gone(&self) -> bool {
+    /// Whether the holder is known to have ended. Known only of processes on this machine: a
+    /// holder elsewhere is never gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
         if self.host != host_name() {
             return false;
         }
-        match process_start(self.process) {
-            Some(started) => started != self.started,
-            None => !process_exists(self.process),
+        match Process::look_up(self.process) {
+            Process::Runs { started } => started != self.started,
+            Process::Ended => true,
+            Process::Unknown => !process_exists(self.process),
         }
     }
 }
@@ -131,25 +151,70 @@ fn process_exists(process: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// When a process started, with the boot it belongs to; `None` where the system does not say.
-fn process_start(process: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may hold anything.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace();
-    // A zombie has ended; only its parent has not taken note.
-    if fields.next()? == "Z" {
-        return None;
+/// What the system says of a process.
+enum Process {
+    /// It runs.
+    Runs {
+        /// When it started, with the boot that it belongs to.
+        started: String,
+    },
+    /// It has ended.
+    Ended,
+    /// The system does not say.
+    Unknown,
+}
+
+impl Process {
+    fn look_up(process: u32) -> Self {
+        let Ok(stat) = std::fs::read(format!("/proc/{process}/stat")) else {
+            return Self::Unknown;
+        };
+        // The second field is the program's name in parentheses and may hold anything.
+        let stat = String::from_utf8_lossy(&stat);
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let mut fields = after_name.split_whitespace();
+        match (fields.next(), fields.nth(18)) {
+            // A zombie has ended; only its parent has not taken note.
+            (Some("Z" | "X"), _) => Self::Ended,
+            (Some(_), Some(ticks)) => {
+                let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+                let started = format!("{}:{ticks}", boot.unwrap_or_default().trim());
+                Self::Runs { started }
+            }
+            _ => Self::Unknown,
+        }
     }
-    let ticks = fields.nth(18)?;
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    Some(format!("{}:{ticks}", boot.trim()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::RandomIds;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_ended_without_its_parent_taking_note_is_gone() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let Process::Runs { started } = Process::look_up(child.id()) else {
+            panic!("a child that sleeps runs");
+        };
+        let holder = Owner {
+            process: child.id(),
+            started,
+            ..Owner::this_process(&RandomIds)
+        };
+        assert!(!holder.is_gone());
+        child.kill().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(holder.is_gone());
+        child.wait().unwrap();
+    }
 
     #[test]
     fn a_live_process_is_not_gone_and_an_ended_one_is() {

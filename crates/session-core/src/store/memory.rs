@@ -7,13 +7,12 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use tokio::sync::broadcast;
 
+use super::watch::local;
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
-    Lease, LeaseError, LeaseStore, Owner, RangePager, ReadError, ReadRange, Scope, Wakeups,
-    misnumbered,
+    Lease, LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups, misnumbered, paged,
 };
 use crate::catalogue::sort_time;
-use crate::pages::flatten;
 use crate::{
     CatalogueChange, CatalogueEntry, Cursor, Event, Header, InvalidCursor, ListQuery, Page, Seq,
     SessionId, UnixMillis,
@@ -137,7 +136,7 @@ impl EventStore for MemoryStore {
         let Some(kept) = sessions.get_mut(&session) else {
             return Err(AppendError::NotFound { session });
         };
-        if fence.is_some_and(|token| kept.lease.is_none() || token.0 != kept.token) {
+        if fence.is_some_and(|token| kept.lease.is_none() || token.get() != kept.token) {
             return Err(AppendError::Fenced { session });
         }
         let actual = kept.entry.next_seq;
@@ -162,10 +161,7 @@ impl EventStore for MemoryStore {
     ) -> BoxStream<'_, Result<Event, ReadError>> {
         let session = session.clone();
         let read = move |range| std::future::ready(self.page(&session, range));
-        flatten(RangePager {
-            rest: Some(range),
-            read,
-        })
+        paged(range, read)
     }
 
     async fn entry(&self, session: &SessionId) -> Result<CatalogueEntry, ReadError> {
@@ -181,7 +177,7 @@ impl EventStore for MemoryStore {
         if let Some(cursor) = query
             .after
             .as_ref()
-            .filter(|cursor| cursor.order != query.order)
+            .filter(|cursor| cursor.order() != query.order)
         {
             return Err(InvalidCursor(cursor.to_string()).into());
         }
@@ -200,25 +196,20 @@ impl EventStore for MemoryStore {
             .collect();
         // The map is in the order of ids, and the sort keeps it among equal times.
         entries.sort_by_key(|entry| std::cmp::Reverse(sort_time(query.order, entry)));
-        Ok(Page::cut(entries, query))
-    }
-
-    fn watch(&self, scope: Scope) -> Wakeups {
-        Wakeups::new(scope, self.changes.subscribe(), None)
-    }
-}
-
-impl Page {
-    /// Makes a page of entries that are in order, with one more than fits if there is more.
-    pub(crate) fn cut(mut entries: Vec<CatalogueEntry>, query: &ListQuery) -> Self {
         let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
         let more = entries.len() > limit;
         entries.truncate(limit);
-        let next = entries
-            .last()
-            .filter(|_| more)
-            .map(|last| Cursor::at(query.order, last));
-        Self { entries, next }
+        let last = entries.last().filter(|_| more);
+        let next = last.map(|last| Cursor::at(query.order, last));
+        Ok(Page {
+            entries,
+            damaged: Vec::new(),
+            next,
+        })
+    }
+
+    fn watch(&self, scope: Scope) -> Wakeups {
+        Wakeups::new(local(scope, self.changes.subscribe()))
     }
 }
 
@@ -251,14 +242,14 @@ impl LeaseStore for MemoryStore {
         kept.lease = Some((owner.clone(), now));
         Ok(Lease {
             session: session.clone(),
-            token: FenceToken(kept.token),
+            token: FenceToken::new(kept.token),
         })
     }
 
     async fn release(&self, lease: &Lease) -> Result<(), LeaseError> {
         let mut sessions = self.lock();
         if let Some(kept) = sessions.get_mut(&lease.session)
-            && kept.token == lease.token.0
+            && kept.token == lease.token.get()
         {
             kept.lease = None;
         }

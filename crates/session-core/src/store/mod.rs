@@ -19,7 +19,7 @@ pub use checkpoint::{Checkpoint, CheckpointError, CheckpointStore};
 pub use lease::{FenceToken, Lease, LeaseError, LeaseStore, Owner};
 pub use watch::{Scope, Wakeups};
 
-use crate::pages::Pager;
+use crate::pages::{Pager, flatten};
 use crate::{CatalogueEntry, Event, Header, InvalidCursor, ListQuery, Page, Seq, SessionId};
 
 /// An error of a backend, whatever it is made of.
@@ -117,8 +117,18 @@ impl ReadRange {
         Self { from, ..Self::ALL }
     }
 
+    /// The position to read first.
+    #[must_use]
+    pub fn first(self) -> Seq {
+        match (self.backward, self.until.and_then(Seq::previous)) {
+            (true, Some(last)) => last,
+            _ => self.from,
+        }
+    }
+
     /// What is left of the range once the event at `seq` has been read.
-    pub(crate) fn after(self, seq: Seq) -> Option<Self> {
+    #[must_use]
+    pub fn after(self, seq: Seq) -> Option<Self> {
         if self.backward {
             let until = Some(seq);
             (seq > self.from).then_some(Self { until, ..self })
@@ -255,10 +265,20 @@ pub enum ReadError {
     Backend(#[source] BoxError),
 }
 
-/// Reads a range page by page with a function that reads its beginning. An empty page ends it.
-pub(crate) struct RangePager<F> {
-    pub(crate) rest: Option<ReadRange>,
-    pub(crate) read: F,
+/// Reads a range page by page with a function that reads the beginning of one, in the direction
+/// that it asks for. An empty page ends it. Of use to those who write a store.
+pub fn paged<'a, F, Fut>(range: ReadRange, read: F) -> BoxStream<'a, Result<Event, ReadError>>
+where
+    F: FnMut(ReadRange) -> Fut + Send + 'a,
+    Fut: Future<Output = Result<Vec<Event>, ReadError>> + Send + 'a,
+{
+    let rest = Some(range);
+    flatten(RangePager { rest, read })
+}
+
+struct RangePager<F> {
+    rest: Option<ReadRange>,
+    read: F,
 }
 
 impl<F, Fut> Pager for RangePager<F>
@@ -278,9 +298,10 @@ where
     }
 }
 
-/// The first event of `batch` whose position does not follow the one before it, with the position
-/// that is due.
-pub(crate) fn misnumbered(expected: Seq, batch: &[Event]) -> Option<(Seq, Seq)> {
+/// The position that is due and the one that was found, at the first event of `batch` whose
+/// position does not follow the one before it. Of use to those who write a store.
+#[must_use]
+pub fn misnumbered(expected: Seq, batch: &[Event]) -> Option<(Seq, Seq)> {
     let mut due = expected;
     batch.iter().find_map(|event| {
         let expected = due;

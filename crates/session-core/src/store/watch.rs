@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, Stream, StreamExt as _};
 use tokio::sync::broadcast;
 
 use crate::SessionId;
@@ -16,41 +16,37 @@ pub enum Scope {
     All,
 }
 
-/// A listener's wake-ups. They may be more than the changes, never fewer.
-pub struct Wakeups {
-    scope: Scope,
-    local: broadcast::Receiver<SessionId>,
-    external: Option<Box<dyn External>>,
+impl Scope {
+    /// Whether a change of this session is in it.
+    #[must_use]
+    pub fn covers(&self, session: &SessionId) -> bool {
+        match self {
+            Self::Session(wanted) => wanted == session,
+            Self::All => true,
+        }
+    }
 }
 
-/// Notices changes that other processes make.
-pub(crate) trait External: Send {
-    /// Waits for the next change by another process.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses no change.
-    fn changed(&mut self) -> BoxFuture<'_, ()>;
+/// A listener's wake-ups. They may be more than the changes, never fewer.
+pub struct Wakeups {
+    source: BoxStream<'static, ()>,
 }
 
 impl fmt::Debug for Wakeups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wakeups")
-            .field("scope", &self.scope)
-            .finish_non_exhaustive()
+        f.debug_struct("Wakeups").finish_non_exhaustive()
     }
 }
 
 impl Wakeups {
-    pub(crate) fn new(
-        scope: Scope,
-        local: broadcast::Receiver<SessionId>,
-        external: Option<Box<dyn External>>,
-    ) -> Self {
+    /// Wakes the listener for each item of `source`, which ends when the store is closed.
+    ///
+    /// A change that is committed after this call must lead to an item, even if nobody waits for
+    /// one at that moment.
+    #[must_use]
+    pub fn new(source: impl Stream<Item = ()> + Send + 'static) -> Self {
         Self {
-            scope,
-            local,
-            external,
+            source: source.boxed(),
         }
     }
 
@@ -60,30 +56,25 @@ impl Wakeups {
     ///
     /// Dropping the future loses no wake-up.
     pub async fn next(&mut self) -> Option<()> {
-        let Self {
-            scope,
-            local,
-            external,
-        } = self;
-        let elsewhere = async {
-            match external {
-                Some(external) => external.changed().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::pin!(elsewhere);
+        self.source.next().await
+    }
+}
+
+/// Changes within `scope` that this process makes, as they are announced. A listener that was too
+/// slow to hear of each is woken all the same.
+pub(crate) fn local(
+    scope: Scope,
+    changes: broadcast::Receiver<SessionId>,
+) -> impl Stream<Item = ()> + Send {
+    stream::unfold((scope, changes), |(scope, mut changes)| async {
         loop {
-            tokio::select! {
-                changed = local.recv() => match changed {
-                    Ok(session) => match scope {
-                        Scope::Session(wanted) if *wanted != session => {}
-                        Scope::Session(_) | Scope::All => return Some(()),
-                    },
-                    Err(broadcast::error::RecvError::Lagged(_)) => return Some(()),
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                },
-                () = &mut elsewhere => return Some(()),
+            match changes.recv().await {
+                Ok(session) if scope.covers(&session) => break,
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Lagged(_)) => break,
+                Err(broadcast::error::RecvError::Closed) => return None,
             }
         }
-    }
+        Some(((), (scope, changes)))
+    })
 }

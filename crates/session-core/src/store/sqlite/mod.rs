@@ -24,10 +24,8 @@ pub use open::{OpenError, OpenOptions};
 
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
-    Lease, LeaseError, LeaseStore, Owner, RangePager, ReadError, ReadRange, Scope, Wakeups,
-    misnumbered,
+    Lease, LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups, misnumbered, paged,
 };
-use crate::pages::flatten;
 use crate::{CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, UnixMillis};
 use writer::Writer;
 
@@ -42,7 +40,8 @@ pub struct SqliteStore {
     writer: Writer,
     readers: SqlitePool,
     reading: SqliteConnectOptions,
-    changes: broadcast::Sender<SessionId>,
+    // The writer owns the sender, so listeners hear of its end.
+    changes: broadcast::WeakSender<SessionId>,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -69,11 +68,23 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Finishes what was begun and closes the file. Dropping the store does the same in its own
-    /// time.
+    /// Asks SQLite to check the whole file: pages, indexes, constraints and references. Empty when
+    /// all is well, else one account a fault. Reads every page.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Backend`] when the check itself cannot be made.
+    pub async fn integrity(&self) -> Result<Vec<String>, ReadError> {
+        reader::integrity(&self.readers).await
+    }
+
+    /// Finishes what was begun and closes the file; listeners hear of the end. Dropping the store
+    /// does the same in its own time.
     pub async fn close(&self) {
-        self.writer.close().await;
+        // The writer goes last, since only a connection that may write can put the write-ahead log
+        // away.
         self.readers.close().await;
+        self.writer.close().await;
     }
 }
 
@@ -118,10 +129,7 @@ impl EventStore for SqliteStore {
     ) -> BoxStream<'_, Result<Event, ReadError>> {
         let session = session.clone();
         let read = move |range| reader::page(&self.readers, session.clone(), range);
-        flatten(RangePager {
-            rest: Some(range),
-            read,
-        })
+        paged(range, read)
     }
 
     async fn entry(&self, session: &SessionId) -> Result<CatalogueEntry, ReadError> {
@@ -133,8 +141,7 @@ impl EventStore for SqliteStore {
     }
 
     fn watch(&self, scope: Scope) -> Wakeups {
-        let external = watch::DataVersion::new(self.reading.clone());
-        Wakeups::new(scope, self.changes.subscribe(), Some(Box::new(external)))
+        watch::wakeups(scope, self.changes.upgrade(), &self.reading)
     }
 }
 

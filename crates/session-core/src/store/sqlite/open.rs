@@ -161,7 +161,8 @@ impl OpenOptions {
             .pragma("trusted_schema", "off")
             .pragma("cell_size_check", "on")
             .disable_statement_logging();
-        self.identify(&path, &options).await?;
+        let is_current = self.identify(&path, &options).await?;
+        place::close_to_others(&path)?;
 
         // Group sizes vary, and each has its own statement text.
         let writing = options
@@ -174,10 +175,7 @@ impl OpenOptions {
             .await
             .map_err(failed)?;
         check_version(&path, &mut connection).await?;
-        MIGRATOR
-            .run(&mut connection)
-            .await
-            .map_err(|source| migrate_error(&path, source))?;
+        migrate(&path, &mut connection, is_current).await?;
         let reading = options.pragma("query_only", "on");
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
@@ -188,41 +186,51 @@ impl OpenOptions {
             .map_err(failed)?;
 
         let (changes, _) = broadcast::channel(WAKEUPS_HELD);
-        let writer = Writer::start(connection, changes.clone());
+        let announced = changes.downgrade();
+        let writer = Writer::start(connection, writing, changes);
         Ok(SqliteStore {
             path,
             writer,
             readers,
             reading,
-            changes,
+            changes: announced,
         })
     }
 
     /// Looks at a file without changing it: whose is it, and is its schema one that this build
-    /// knows?
-    async fn identify(&self, path: &Path, options: &SqliteConnectOptions) -> Result<(), OpenError> {
-        let is_empty = std::fs::metadata(path)
-            .map_err(|source| OpenError::Io {
-                path: path.to_owned(),
-                source,
-            })?
-            .len()
-            == 0;
-        if is_empty {
-            return Ok(());
+    /// knows? Returns whether it is the newest one.
+    async fn identify(
+        &self,
+        path: &Path,
+        options: &SqliteConnectOptions,
+    ) -> Result<bool, OpenError> {
+        let meta = std::fs::metadata(path).map_err(|source| OpenError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        match meta.len() {
+            0 => return Ok(false),
+            // SQLite takes a file of one byte for an empty one, and would write over it.
+            1 => {
+                let path = path.to_owned();
+                return Err(OpenError::NotADatabase { path });
+            }
+            _ => {}
         }
         let failed = |source: sqlx::Error| sqlite_error(path, source);
-        let mut connection = SqliteConnection::connect_with(options)
+        let mut connection = SqliteConnection::connect_with(&options.clone().read_only(true))
             .await
             .map_err(failed)?;
         let application_id: i64 = sqlx::query_scalar("pragma application_id")
             .fetch_one(&mut connection)
             .await
             .map_err(failed)?;
-        let tables: i64 = sqlx::query_scalar("select count(*) from sqlite_schema")
-            .fetch_one(&mut connection)
-            .await
-            .map_err(failed)?;
+        let others: i64 = sqlx::query_scalar(
+            "select count(*) from sqlite_schema where tbl_name <> '_sqlx_migrations'",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .map_err(failed)?;
         let has_migrations: bool = sqlx::query_scalar(
             "select exists (select 1 from sqlite_schema where name = '_sqlx_migrations')",
         )
@@ -241,7 +249,7 @@ impl OpenOptions {
 
         // `sqlx database create` leaves a file without tables; a first migration that was cut
         // short leaves the table of migrations alone.
-        let is_fresh = application_id == 0 && (tables == 0 || (has_migrations && found.is_none()));
+        let is_fresh = application_id == 0 && others == 0 && found.is_none();
         if application_id != APPLICATION_ID && !is_fresh {
             return Err(OpenError::OtherProgram {
                 path: path.to_owned(),
@@ -259,9 +267,36 @@ impl OpenOptions {
                 found,
                 supported,
             }),
-            _ => Ok(()),
+            found => Ok(found == Some(supported)),
         }
     }
+}
+
+/// Brings the schema up to date, or makes sure that it is.
+async fn migrate(
+    path: &Path,
+    connection: &mut SqliteConnection,
+    is_current: bool,
+) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Migrate {
+        path: path.to_owned(),
+        source,
+    };
+    if is_current {
+        return run_migrator(connection).await.map_err(failed);
+    }
+    // Two processes may find the same new file; the one that comes second finds it migrated.
+    let begun = connection.begin_with("begin immediate").await;
+    let mut transaction = begun.map_err(|source| sqlite_error(path, source))?;
+    run_migrator(&mut transaction).await.map_err(failed)?;
+    let committed = transaction.commit().await;
+    committed.map_err(|source| sqlite_error(path, source))
+}
+
+async fn run_migrator(connection: &mut SqliteConnection) -> Result<(), MigrateError> {
+    // What `Migrator::run` does, but for its future, which the compiler takes to be bound to one
+    // thread, and with it every future that opens a database.
+    MIGRATOR.run_direct(None, connection, false).await
 }
 
 async fn check_version(path: &Path, connection: &mut SqliteConnection) -> Result<(), OpenError> {
@@ -292,12 +327,5 @@ fn sqlite_error(path: &Path, source: sqlx::Error) -> OpenError {
             path: path.to_owned(),
             source,
         }
-    }
-}
-
-fn migrate_error(path: &Path, source: MigrateError) -> OpenError {
-    OpenError::Migrate {
-        path: path.to_owned(),
-        source,
     }
 }

@@ -16,8 +16,11 @@ const OTHERS: u32 = 0o077;
 const WORLD_WRITABLE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// Makes sure that the file exists, is a plain file of this user, and is closed to others. Missing
-/// folders are made for this user alone.
+/// The files of a database: itself, its write-ahead log, and the index of that.
+const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// Makes sure that the file exists and is a plain file of this user. Missing folders are made for
+/// this user alone.
 pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
     let touched = |source: io::Error| OpenError::Io {
         path: path.to_owned(),
@@ -44,10 +47,17 @@ pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
         ))
     })?;
     // Links on the way there are the user's own doing; the last component is checked below.
-    let folder = folder.canonicalize().map_err(|source| OpenError::Io {
-        path: folder.to_owned(),
-        source,
-    })?;
+    let folder = folder
+        .canonicalize()
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => OpenError::Missing {
+                path: path.to_owned(),
+            },
+            _ => OpenError::Io {
+                path: folder.to_owned(),
+                source,
+            },
+        })?;
     let mode = fs::metadata(&folder).map_err(touched)?.mode();
     if mode & WORLD_WRITABLE != 0 && mode & STICKY == 0 {
         return Err(OpenError::OpenFolder { path: folder });
@@ -65,7 +75,7 @@ pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
             return Err(OpenError::Io { path, source });
         }
     }
-    for suffix in ["", "-wal", "-shm"] {
+    for suffix in SUFFIXES {
         check_file(&with_suffix(&path, suffix), suffix.is_empty())?;
     }
     Ok(path)
@@ -109,14 +119,26 @@ fn check_file(path: &Path, required: bool) -> Result<(), OpenError> {
             owner: meta.uid(),
         });
     }
-    if meta.mode() & OTHERS != 0 {
-        fs::set_permissions(path, fs::Permissions::from_mode(FILE_MODE)).map_err(|source| {
-            OpenError::Io {
-                path: path.to_owned(),
-                source,
-            }
-        })?;
-        tracing::warn!(path = %path.display(), "closed the database file to other users");
+    Ok(())
+}
+
+/// Closes the files of a database to other users. Only once it is known to be ours: a file that is
+/// refused stays as it was.
+pub(super) fn close_to_others(path: &Path) -> Result<(), OpenError> {
+    for path in SUFFIXES.map(|suffix| with_suffix(path, suffix)) {
+        let touched = |source: io::Error| OpenError::Io {
+            path: path.clone(),
+            source,
+        };
+        let mode = match fs::symlink_metadata(&path) {
+            Ok(meta) => meta.mode(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(touched(source)),
+        };
+        if mode & OTHERS != 0 {
+            fs::set_permissions(&path, fs::Permissions::from_mode(FILE_MODE)).map_err(touched)?;
+            tracing::warn!(path = %path.display(), "closed the database file to other users");
+        }
     }
     Ok(())
 }

@@ -1,59 +1,75 @@
 //! What the pool of readers asks.
 
+use futures::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 
-use super::row::{self, EventRow, backend, number};
+use super::row::{self, backend, number, seq};
 use crate::store::{Checkpoint, ReadError, ReadRange};
 use crate::{CatalogueEntry, Event, InvalidCursor, ListOrder, ListQuery, Page, Payload, SessionId};
 
-/// Events per page. A page is one short read transaction, so that no reader pins the write-ahead
-/// log.
+/// Events per page, and bytes of payload after which a page is full. A page is one short read
+/// transaction, so that no reader pins the write-ahead log.
 const PAGE: i64 = 256;
+const PAGE_BYTES: usize = 4 << 20;
 
+// The length of the log is read in the same cut, so that an event that is not there can be told
+// from one that is yet to come.
 const FORWARD: &str = "\
-    select e.seq, t.name, e.recorded_at_ms, e.data, e.surface_op, e.sources, e.ignorable \
-    from event e join event_type t on t.key = e.type \
-    where e.session = (select key from session where id = ?1) and e.seq >= ?2 and e.seq < ?3 \
-    order by e.seq limit ?4";
+    select s.next_seq, e.seq, t.name, e.recorded_at_ms, e.data, e.surface_op, e.sources, \
+    e.ignorable from session s \
+    left join event e on e.session = s.key and e.seq >= ?2 and e.seq < ?3 \
+    left join event_type t on t.key = e.type \
+    where s.id = ?1 order by e.seq limit ?4";
 const BACKWARD: &str = "\
-    select e.seq, t.name, e.recorded_at_ms, e.data, e.surface_op, e.sources, e.ignorable \
-    from event e join event_type t on t.key = e.type \
-    where e.session = (select key from session where id = ?1) and e.seq >= ?2 and e.seq < ?3 \
-    order by e.seq desc limit ?4";
+    select s.next_seq, e.seq, t.name, e.recorded_at_ms, e.data, e.surface_op, e.sources, \
+    e.ignorable from session s \
+    left join event e on e.session = s.key and e.seq >= ?2 and e.seq < ?3 \
+    left join event_type t on t.key = e.type \
+    where s.id = ?1 order by e.seq desc limit ?4";
 
+/// The beginning of a range, none when the log has nothing there. Ends before a damaged event, so
+/// that the next page is the one to report it.
 pub(super) async fn page(
     readers: &SqlitePool,
     session: SessionId,
     range: ReadRange,
 ) -> Result<Vec<Event>, ReadError> {
-    let rows = sqlx::query(if range.backward { BACKWARD } else { FORWARD })
+    let mut rows = sqlx::query(if range.backward { BACKWARD } else { FORWARD })
         .bind(session.as_str())
         .bind(number(range.from))
         .bind(range.until.map_or(i64::MAX, number))
         .bind(PAGE)
-        .fetch_all(readers)
-        .await
-        .map_err(backend)?;
-    if rows.is_empty() {
-        exists(readers, &session).await?;
+        .fetch(readers);
+    let mut rest = None;
+    let mut page = Vec::new();
+    let mut bytes = 0;
+    let mut found = false;
+    while bytes < PAGE_BYTES
+        && let Some(row) = rows.try_next().await.map_err(backend)?
+    {
+        found = true;
+        let length = seq(row.try_get(0).map_err(backend)?);
+        let until = range.until.map_or(length, |until| until.min(length));
+        let left = rest.unwrap_or((range.from < until).then_some(ReadRange {
+            until: Some(until),
+            ..range
+        }));
+        let Some(left) = left else { break };
+        let due = left.first();
+        match row::event(&row, &session, due) {
+            Ok(event) => {
+                bytes += event.data().as_str().len();
+                page.push(event);
+                rest = Some(left.after(due));
+            }
+            Err(damage) if page.is_empty() => return Err(damage),
+            Err(_) => break,
+        }
     }
-    rows.iter()
-        .map(|row| EventRow::from_row(row).map_err(backend)?.decode(&session))
-        .collect()
-}
-
-async fn exists(readers: &SqlitePool, session: &SessionId) -> Result<(), ReadError> {
-    let found: bool = sqlx::query_scalar("select exists (select 1 from session where id = ?)")
-        .bind(session.as_str())
-        .fetch_one(readers)
-        .await
-        .map_err(backend)?;
     if found {
-        Ok(())
+        Ok(page)
     } else {
-        Err(ReadError::NotFound {
-            session: session.clone(),
-        })
+        Err(ReadError::NotFound { session })
     }
 }
 
@@ -91,18 +107,21 @@ pub(super) async fn list(readers: &SqlitePool, query: &ListQuery) -> Result<Page
             .push_bind(parent.as_str().to_owned());
     }
     if let Some(prefix) = &filter.id_prefix {
-        sql.push(" and substr(id, 1, length(")
-            .push_bind(prefix.clone());
-        sql.push(")) = ").push_bind(prefix.clone());
+        // As bytes, because a text ends at its first NUL for these functions.
+        let bytes = prefix.clone().into_bytes();
+        let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        sql.push(" and substr(cast(id as blob), 1, ")
+            .push_bind(length);
+        sql.push(") = ").push_bind(bytes);
     }
     if !filter.include_blank {
         sql.push(" and not is_blank");
     }
     if let Some(after) = &query.after {
-        if after.order != query.order {
+        if after.order() != query.order {
             return Err(InvalidCursor(after.to_string()).into());
         }
-        let (time, id) = (after.time.get(), after.id.as_str().to_owned());
+        let (time, id) = (after.time().get(), after.id().as_str().to_owned());
         sql.push(" and (").push(column).push(" < ").push_bind(time);
         sql.push(" or (").push(column).push(" = ").push_bind(time);
         sql.push(" and id > ").push_bind(id).push("))");
@@ -110,8 +129,21 @@ pub(super) async fn list(readers: &SqlitePool, query: &ListQuery) -> Result<Page
     sql.push(" order by ").push(column).push(" desc, id limit ");
     sql.push_bind(i64::from(query.limit) + 1);
     let rows = sql.build().fetch_all(readers).await.map_err(backend)?;
-    let entries = rows.iter().map(row::entry).collect::<Result<_, _>>()?;
-    Ok(Page::cut(entries, query))
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let mut page = Page::default();
+    for row in rows.iter().take(limit) {
+        match row::entry(row) {
+            Ok(entry) => page.entries.push(entry),
+            Err(ReadError::Header { session, .. }) => page.damaged.push(session),
+            Err(other) => return Err(other),
+        }
+    }
+    if let Some(last) = rows.get(..limit).and_then(<[_]>::last)
+        && rows.len() > limit
+    {
+        page.next = Some(row::place(last, query.order)?);
+    }
+    Ok(page)
 }
 
 pub(super) async fn checkpoints(
@@ -140,4 +172,21 @@ pub(super) async fn checkpoints(
         .filter_map(|row| read(row).transpose())
         .collect::<Result<_, _>>()
         .map_err(backend)
+}
+
+pub(super) async fn integrity(readers: &SqlitePool) -> Result<Vec<String>, ReadError> {
+    let mut faults: Vec<String> = sqlx::query_scalar("pragma integrity_check")
+        .fetch_all(readers)
+        .await
+        .map_err(backend)?;
+    faults.retain(|fault| fault != "ok");
+    let dangling = sqlx::query("pragma foreign_key_check")
+        .fetch_all(readers)
+        .await
+        .map_err(backend)?;
+    faults.extend(dangling.iter().map(|row| {
+        let (table, parent) = (row.get::<String, _>(0), row.get::<String, _>(2));
+        format!("a row of {table} refers to a row of {parent} that is not there")
+    }));
+    Ok(faults)
 }

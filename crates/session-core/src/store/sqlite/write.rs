@@ -177,12 +177,12 @@ async fn append(
     let Some((key, actual)) = find(connection, session).await? else {
         return Ok(Err(Refusal::NoSession));
     };
-    if let Some(FenceToken(token)) = fence {
+    if let Some(token) = fence {
         let held: bool = sqlx::query_scalar(
             "select exists (select 1 from lease where session = ? and token = ? and owner is not null)",
         )
         .bind(key)
-        .bind(i64::try_from(token).unwrap_or(i64::MAX))
+        .bind(i64::try_from(token.get()).unwrap_or(i64::MAX))
         .fetch_one(&mut *connection)
         .await?;
         if !held {
@@ -309,7 +309,7 @@ async fn acquire(
     .bind(now.get())
     .fetch_one(connection)
     .await?;
-    Ok(Ok(Some(FenceToken(u64::try_from(token).unwrap_or(0)))))
+    Ok(Ok(Some(FenceToken::new(u64::try_from(token).unwrap_or(0)))))
 }
 
 async fn release(connection: &mut SqliteConnection, lease: &Lease) -> Outcome {
@@ -317,7 +317,7 @@ async fn release(connection: &mut SqliteConnection, lease: &Lease) -> Outcome {
         "update lease set owner = null where token = ? \
          and session = (select key from session where id = ?)",
     )
-    .bind(i64::try_from(lease.token.0).unwrap_or(i64::MAX))
+    .bind(i64::try_from(lease.token.get()).unwrap_or(i64::MAX))
     .bind(lease.session.as_str())
     .execute(connection)
     .await?;

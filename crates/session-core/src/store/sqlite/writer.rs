@@ -4,8 +4,10 @@
 //! nothing and fails alone; when SQLite itself fails, each request of the group is tried again by
 //! itself, so that only the one at fault fails.
 
+use std::sync::Arc;
+
 use sqlx::Connection as _;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::write::{Cache, Refusal, Request};
@@ -45,6 +47,11 @@ struct Job {
 #[error("the session store is closed")]
 struct Closed;
 
+/// The failure of a transaction that several requests were waiting for.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+struct Shared(Arc<sqlx::Error>);
+
 /// Hands requests to the task that writes.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -52,17 +59,25 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// Writes through `connection`, and through others made like it should it fail.
     pub(super) fn start(
         connection: SqliteConnection,
+        options: SqliteConnectOptions,
         changes: broadcast::Sender<SessionId>,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        tokio::spawn(run(connection, queue, changes));
+        let database = Database {
+            options,
+            connection: Some(connection),
+            cache: Cache::default(),
+        };
+        tokio::spawn(run(database, queue, changes));
         Self { jobs }
     }
 
+    /// Waits until everything queued has been written and the connection is closed.
     pub(super) async fn close(&self) {
-        // Acknowledged once everything queued before it has been written.
+        // The error says that it is closed already.
         let _ = self.request(Request::Close).await;
     }
 
@@ -193,12 +208,12 @@ impl Failure {
 }
 
 async fn run(
-    mut connection: SqliteConnection,
+    mut database: Database,
     mut queue: mpsc::Receiver<Job>,
     changes: broadcast::Sender<SessionId>,
 ) {
-    let mut cache = Cache::default();
     let mut group = Vec::with_capacity(GROUP);
+    let mut closing = Vec::new();
     while queue.recv_many(&mut group, GROUP).await > 0 {
         for _ in 0..YIELDS {
             tokio::task::yield_now().await;
@@ -208,74 +223,111 @@ async fn run(
                 group.push(job);
             }
         }
-        if group
-            .iter()
-            .any(|job| matches!(job.request, Request::Close))
-        {
-            queue.close();
-        }
-        for (job, reply) in serve(&mut connection, &mut cache, group.drain(..).collect()).await {
+        for (job, reply) in database.serve(std::mem::take(&mut group)).await {
             if reply.is_ok()
                 && let Some(session) = job.request.changes()
             {
                 // Fails only when nobody listens.
                 let _ = changes.send(session.clone());
             }
-            // Fails only when the caller no longer waits; what it asked for is done.
-            let _ = job.reply.send(reply);
+            if matches!(job.request, Request::Close) {
+                queue.close();
+                closing.push((job, reply));
+            } else {
+                // Fails only when the caller no longer waits; what it asked for is done.
+                let _ = job.reply.send(reply);
+            }
         }
     }
-    if let Err(error) = connection.close().await {
+    if let Some(connection) = database.connection
+        && let Err(error) = connection.close().await
+    {
         tracing::warn!(%error, "the database did not close cleanly");
     }
+    for (job, reply) in closing {
+        let _ = job.reply.send(reply);
+    }
 }
 
-async fn serve(
-    connection: &mut SqliteConnection,
-    cache: &mut Cache,
-    group: Vec<Job>,
-) -> Vec<(Job, Reply)> {
-    let requests: Vec<&Request> = group.iter().map(|job| &job.request).collect();
-    let replies = match transact(connection, cache, &requests).await {
-        Ok(replies) => replies,
-        Err(error) if requests.len() == 1 => vec![Err(Failure::Backend(error.into()))],
-        Err(_) => {
-            let mut replies = Vec::with_capacity(requests.len());
-            for request in requests {
-                let alone = transact(connection, cache, &[request]).await;
-                let reply = alone.map(|mut replies| replies.pop());
-                replies.push(match reply {
-                    Ok(reply) => reply.unwrap_or(Err(Failure::Backend(Closed.into()))),
-                    Err(error) => Err(Failure::Backend(error.into())),
-                });
-            }
-            replies
-        }
-    };
-    group.into_iter().zip(replies).collect()
+/// The connection that writes, and what is known of the database that it writes to.
+struct Database {
+    options: SqliteConnectOptions,
+    /// None once it has failed, until it is needed again.
+    connection: Option<SqliteConnection>,
+    cache: Cache,
 }
 
-async fn transact(
-    connection: &mut SqliteConnection,
-    cache: &mut Cache,
-    requests: &[&Request],
-) -> Result<Vec<Reply>, sqlx::Error> {
-    // IMMEDIATE takes the write lock now, so that no head moves between its check and the insert.
-    let mut transaction = connection.begin_with("begin immediate").await?;
-    let mut replies = Vec::with_capacity(requests.len());
-    for request in requests {
-        match request.write(&mut transaction, cache).await {
-            Ok(reply) => replies.push(reply.map_err(Failure::Refused)),
-            Err(error) => {
-                cache.forget();
-                transaction.rollback().await?;
-                return Err(error);
+impl Database {
+    async fn serve(&mut self, group: Vec<Job>) -> Vec<(Job, Reply)> {
+        let requests: Vec<&Request> = group.iter().map(|job| &job.request).collect();
+        let replies = match self.transact(&requests).await {
+            Ok(replies) => replies,
+            Err(Fault::Began(_)) if requests.len() > 1 => self.serve_each(&requests).await,
+            // Nothing was asked for yet, so it is nobody's fault, and would happen to each again.
+            Err(Fault::Began(error) | Fault::NotBegun(error)) => {
+                let shared = Shared(Arc::new(error));
+                let failed = |_: &&Request| Err(Failure::Backend(shared.clone().into()));
+                requests.iter().map(failed).collect()
             }
+        };
+        group.into_iter().zip(replies).collect()
+    }
+
+    async fn serve_each(&mut self, requests: &[&Request]) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(requests.len());
+        for &request in requests {
+            let alone = self.transact(&[request]).await;
+            replies.push(match alone.map(|mut replies| replies.pop()) {
+                Ok(Some(reply)) => reply,
+                Ok(None) => Err(Failure::Backend(Closed.into())),
+                Err(Fault::Began(error) | Fault::NotBegun(error)) => {
+                    Err(Failure::Backend(error.into()))
+                }
+            });
         }
+        replies
     }
-    if let Err(error) = transaction.commit().await {
-        cache.forget();
-        return Err(error);
+
+    /// Writes all requests in one transaction. After a fault nothing of them is written.
+    async fn transact(&mut self, requests: &[&Request]) -> Result<Vec<Reply>, Fault> {
+        let outcome = self.try_transact(requests).await;
+        if outcome.is_err() {
+            // SQLite ends some transactions by itself, which the driver does not notice; a new
+            // connection is sure to be in none.
+            self.connection = None;
+            self.cache.forget();
+        }
+        outcome
     }
-    Ok(replies)
+
+    async fn try_transact(&mut self, requests: &[&Request]) -> Result<Vec<Reply>, Fault> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            vacant => {
+                let made = SqliteConnection::connect_with(&self.options).await;
+                vacant.insert(made.map_err(Fault::NotBegun)?)
+            }
+        };
+        // IMMEDIATE takes the write lock now, so that no head moves between its check and the
+        // insert.
+        let mut transaction = connection
+            .begin_with("begin immediate")
+            .await
+            .map_err(Fault::NotBegun)?;
+        let mut replies = Vec::with_capacity(requests.len());
+        for request in requests {
+            let reply = request.write(&mut transaction, &mut self.cache).await;
+            replies.push(reply.map_err(Fault::Began)?.map_err(Failure::Refused));
+        }
+        transaction.commit().await.map_err(Fault::Began)?;
+        Ok(replies)
+    }
+}
+
+/// Why a transaction wrote nothing.
+enum Fault {
+    /// It could not begin: another process writes, or the file cannot be used.
+    NotBegun(sqlx::Error),
+    /// A request in it, or its commit, failed.
+    Began(sqlx::Error),
 }
