@@ -383,3 +383,35 @@ async fn a_damaged_event_is_named_and_the_rest_stays_readable() {
     let _ = place.run(&["verify", &sound]).ok();
     assert_eq!(place.run(&["sessions", "--json"]).ok().json().len(), 2);
 }
+
+#[tokio::test]
+async fn a_damaged_header_is_named_and_the_other_sessions_stay_usable() {
+    let place = Place::new();
+    let (lost, sound) = (chatted(&place), chatted(&place));
+    let mut database = SqliteConnectOptions::new()
+        .filename(place.db())
+        .connect()
+        .await
+        .unwrap();
+    sqlx::query("update session set header = '{' where id = ?")
+        .bind(&lost)
+        .execute(&mut database)
+        .await
+        .unwrap();
+    database.close().await.unwrap();
+
+    let listed = place.run(&["sessions", "--json"]);
+    refused(&listed, 4, &[&lost, "header"]);
+    assert_eq!(listed.json().len(), 1);
+    refused(&place.run(&["show", &lost]), 4, &[&lost, "header"]);
+    for args in [&["verify"][..], &["verify", &lost[..6]]] {
+        let verified = place.run(args);
+        assert_eq!(verified.code, Some(7), "{verified:?}");
+        assert!(
+            verified.out.contains(&format!("{lost}: FAULTY")),
+            "{verified:?}"
+        );
+    }
+    let _ = place.run(&["verify", &sound]).ok();
+    let _ = place.run(&["show", &sound]).ok();
+}

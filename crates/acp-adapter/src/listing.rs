@@ -41,6 +41,9 @@ pub(crate) async fn page(
             session_core::store::ReadError::Cursor(invalid) => fault::invalid(invalid),
             error => fault::read(&error),
         })?;
+        for session in &page.damaged {
+            tracing::warn!(%session, "left out of a listing, since its header does not decode");
+        }
         for (place, entry) in page.entries.iter().enumerate() {
             // A session without a folder has no place in the protocol.
             listed.extend(to_acp::session_info(entry));

@@ -64,7 +64,8 @@ impl Service {
     pub(crate) async fn resolve(&self, prefix: &str) -> anyhow::Result<SessionId> {
         let exact = SessionId::from(prefix);
         match self.store.entry(&exact).await {
-            Ok(_) => return Ok(exact),
+            // A header that does not decode is for the caller to meet.
+            Ok(_) | Err(ReadError::Header { .. }) => return Ok(exact),
             Err(ReadError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -83,6 +84,7 @@ impl Service {
             .entries
             .into_iter()
             .map(|entry| entry.header.id)
+            .chain(page.damaged)
             .collect();
         let prefix = prefix.to_owned();
         match candidates.len() {

@@ -302,7 +302,7 @@ impl Sessions {
     /// Opens a session for writing, or returns the one that is live.
     ///
     /// The log is folded from its first event. A turn that a crash left open is closed by the
-    /// synthetic events of [`repair`].
+    /// synthetic events of [`repair()`].
     ///
     /// # Errors
     ///

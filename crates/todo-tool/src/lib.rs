@@ -8,7 +8,7 @@
 //!   no registry, no session and no runtime.
 //! - [`TodoWriteTool`] is that rule as a [`Tool`](tool_runtime::Tool).
 //! - [`Todos`] is the standing plan as a projection [`Unit`](projection::Unit).
-//! - [`diff`] compares two lists.
+//! - [`diff()`] compares two lists.
 //!
 //! What the log demands of a list, whatever policy it was written under, is
 //! [`TodoWrite::check_rule`]; it lives with the event in `session-core`.

@@ -56,17 +56,24 @@ pub(crate) async fn run(global: &Global, args: SessionsArgs) -> anyhow::Result<E
             output::line(row(entry, todos.as_ref(), Terminal::detect().width))?;
         }
     }
+    let mut exit = Exit::Done;
+    for id in &page.damaged {
+        if let Err(error) = service.store.entry(id).await {
+            output::complaint(&error.into());
+            exit = Exit::Database;
+        }
+    }
     match &page.next {
         Some(cursor) if !global.json => {
             output::line(format!("more: minutebook sessions --after {cursor}"))?;
         }
-        None if page.entries.is_empty() && !global.json => {
+        None if page.entries.is_empty() && exit == Exit::Done && !global.json => {
             output::line("no sessions yet; `minutebook chat` begins one")?;
         }
         _ => {}
     }
     service.close().await;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn line(entry: &CatalogueEntry, todos: Option<Value>) -> SessionLine<'_> {

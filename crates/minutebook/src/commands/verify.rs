@@ -33,7 +33,7 @@ struct Finding {
 /// Something that does not hold.
 #[derive(Debug, Serialize)]
 struct Fault {
-    /// What was checked: decode, log, catalogue, checkpoint.
+    /// What was checked: header, decode, log, catalogue, checkpoint.
     check: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<Seq>,
@@ -58,8 +58,11 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
     let (mut sessions, mut events) = (0, 0);
     if let Some(prefix) = id {
         let id = service.resolve(&prefix).await?;
-        let entry = service.store.entry(&id).await?;
-        let finding = examine(&service, entry).await?;
+        let finding = match service.store.entry(&id).await {
+            Ok(entry) => examine(&service, entry).await?,
+            Err(ReadError::Header { session, .. }) => unreadable(&service, session).await?,
+            Err(error) => return Err(error.into()),
+        };
         (sessions, events, faults) = (1, finding.events, faults + finding.faults.len());
         report(global, &finding)?;
     } else {
@@ -78,6 +81,12 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
                 let finding = examine(&service, entry).await?;
                 sessions += 1;
                 events += finding.events;
+                faults += finding.faults.len();
+                report(global, &finding)?;
+            }
+            for id in page.damaged {
+                let finding = unreadable(&service, id).await?;
+                sessions += 1;
                 faults += finding.faults.len();
                 report(global, &finding)?;
             }
@@ -129,6 +138,27 @@ fn report(global: &Global, finding: &Finding) -> anyhow::Result<()> {
         output::line("  note: a turn is open; it is running, or the next opening closes it")?;
     }
     Ok(())
+}
+
+/// What there is to say of a session whose header does not decode.
+async fn unreadable(service: &Service, id: SessionId) -> anyhow::Result<Finding> {
+    let mut finding = Finding {
+        events: 0,
+        ok: true,
+        faults: Vec::new(),
+        unknown: BTreeMap::new(),
+        open_turn: false,
+        id,
+    };
+    if let Err(error) = service.store.entry(&finding.id).await {
+        finding.ok = false;
+        finding.faults.push(Fault {
+            check: "header",
+            seq: None,
+            reason: format!("{:#}", anyhow::Error::from(error)),
+        });
+    }
+    Ok(finding)
 }
 
 async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Finding> {

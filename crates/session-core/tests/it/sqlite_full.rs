@@ -134,7 +134,11 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(self.folder.path()).status();
+        // Lazily, because a test that failed still has the database open.
+        let unmounted = Command::new("umount")
+            .arg("-l")
+            .arg(self.folder.path())
+            .status();
         assert!(std::thread::panicking() || unmounted.unwrap().success());
     }
 }

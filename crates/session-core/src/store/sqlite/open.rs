@@ -132,6 +132,14 @@ pub enum OpenError {
         /// The version in use.
         found: String,
     },
+    /// The file system cannot keep a write-ahead log, as network drives cannot.
+    #[error("{} is on a file system without write-ahead logs: journal_mode={found}", path.display())]
+    NoWriteAheadLog {
+        /// Where.
+        path: PathBuf,
+        /// The journal that SQLite fell back to.
+        found: String,
+    },
     /// SQLite refused.
     #[error("cannot open the database {}", path.display())]
     Sqlite {
@@ -164,17 +172,12 @@ impl OpenOptions {
         let is_current = self.identify(&path, &options).await?;
         place::close_to_others(&path)?;
 
-        // Group sizes vary, and each has its own statement text.
-        let writing = options
-            .clone()
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .pragma("journal_size_limit", "67108864")
-            .statement_cache_capacity(512);
+        let writing = for_writing(options.clone());
         let mut connection = SqliteConnection::connect_with(&writing)
             .await
             .map_err(failed)?;
         check_version(&path, &mut connection).await?;
+        check_journal(&path, &mut connection).await?;
         migrate(&path, &mut connection, is_current).await?;
         let reading = options.pragma("query_only", "on");
         let readers = SqlitePoolOptions::new()
@@ -272,6 +275,29 @@ impl OpenOptions {
     }
 }
 
+fn for_writing(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    // Group sizes vary, and each has its own statement text.
+    options
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("journal_size_limit", "67108864")
+        .statement_cache_capacity(512)
+}
+
+/// SQLite falls back to another journal without an error, and then readers wait for writers.
+async fn check_journal(path: &Path, connection: &mut SqliteConnection) -> Result<(), OpenError> {
+    let found: String = sqlx::query_scalar("pragma journal_mode")
+        .fetch_one(connection)
+        .await
+        .map_err(|source| sqlite_error(path, source))?;
+    if found == "wal" {
+        Ok(())
+    } else {
+        let path = path.to_owned();
+        Err(OpenError::NoWriteAheadLog { path, found })
+    }
+}
+
 /// Brings the schema up to date, or makes sure that it is.
 async fn migrate(
     path: &Path,
@@ -327,5 +353,35 @@ fn sqlite_error(path: &Path, source: sqlx::Error) -> OpenError {
             path: path.to_owned(),
             source,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_writer_waits_for_the_disk_at_each_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let options = SqliteConnectOptions::new().filename(&path);
+        let options = for_writing(options.create_if_missing(true));
+        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+        check_journal(&path, &mut connection).await.unwrap();
+        let synchronous: i64 = sqlx::query_scalar("pragma synchronous")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        // 2 is FULL.
+        assert_eq!(synchronous, 2);
+    }
+
+    #[tokio::test]
+    async fn a_database_without_a_write_ahead_log_is_refused() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let refused = check_journal(Path::new("x.db"), &mut connection).await;
+        let text = refused.unwrap_err().to_string();
+        let expected = "x.db is on a file system without write-ahead logs: journal_mode=memory";
+        assert_eq!(text, expected);
     }
 }
