@@ -74,6 +74,19 @@ create table checkpoint (
     primary key (session, unit)
 ) strict, without rowid;
 
+-- Never holds a row: what is inserted here is a lease that must still be held, or the statement
+-- fails.
+create view lease_to_check as select 0 as session, 0 as token where false;
+
+create trigger lease_is_still_held instead of insert on lease_to_check
+when not exists (
+    select 1 from lease
+    where session = new.session and token = new.token and owner is not null
+)
+begin
+    select raise(abort, 'the lease is no longer held');
+end;
+
 create trigger event_is_never_changed before update on event
 begin
     select raise(abort, 'events are never changed');

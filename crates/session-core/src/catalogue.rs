@@ -68,6 +68,14 @@ pub struct CatalogueChange {
 }
 
 impl CatalogueChange {
+    /// Takes in what a later batch of the same session changes.
+    pub fn merge(&mut self, later: Self) {
+        self.next_seq = later.next_seq.or(self.next_seq);
+        self.title = later.title.or_else(|| self.title.take());
+        self.prompted_at = self.prompted_at.max(later.prompted_at);
+        self.is_open = later.is_open.or(self.is_open);
+    }
+
     /// Reads the change off a batch.
     #[must_use]
     pub fn of(batch: &[Event]) -> Self {

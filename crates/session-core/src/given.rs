@@ -5,7 +5,8 @@ use crate::event::{
     RequestContext, RequestHeader, RequestHeaderBody, RequestReason, Role, StepEnd, StepStart,
     StreamChunk, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnEndReason, TurnStart, UserMessage,
 };
-use crate::{Event, LogState, NewEvent, Seq, SurfaceMeta, UnixMillis, Violation, Vocabulary};
+use crate::testing::placed;
+use crate::{Event, LogState, NewEvent, Seq, SurfaceMeta, Violation, Vocabulary};
 
 pub(crate) fn turn_start(turn: u64) -> NewEvent {
     NewEvent::new(&TurnStart { turn })
@@ -169,10 +170,7 @@ pub(crate) fn replace<const N: usize>(start: u32, end: u32, sources: [u32; N]) -
 
 /// The events in their places, a millisecond apart.
 pub(crate) fn log(events: impl IntoIterator<Item = NewEvent>) -> Vec<Event> {
-    (0..)
-        .zip(events)
-        .map(|(nth, event): (u32, _)| event.at(nth.into(), UnixMillis::new(nth.into())))
-        .collect()
+    placed(Seq::ZERO, events)
 }
 
 pub(crate) fn folded(events: impl IntoIterator<Item = NewEvent>) -> Result<LogState, Violation> {

@@ -28,6 +28,8 @@
 mod catalogue;
 mod clock;
 pub mod event;
+#[cfg(feature = "faults")]
+pub mod faults;
 mod fold;
 mod follow;
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Logs for property tests (feature `testing`).
+//! Logs for property tests, and rules as sentences (feature `testing`).
+//!
+//! [`Given`] states what may follow a log.
 //!
 //! A generator of test cases deals in bytes here, whichever crate it comes from, so that shrinking
 //! the bytes shrinks the log:
@@ -9,6 +11,8 @@
 //! let log = valid_log(&[0, 3, 250, 17, 9, 42, 7, 7, 7]);
 //! assert!(LogState::fold(&Vocabulary::core(), &log).is_ok());
 //! ```
+
+mod given;
 
 use serde_json::json;
 
@@ -21,6 +25,10 @@ use crate::event::{
 };
 use crate::repair::NOT_STARTED;
 use crate::{CallId, Event, NewEvent, Payload, Seq, SurfaceMeta, UnixMillis};
+
+pub use given::{Decided, Given};
+#[cfg(test)]
+pub(crate) use given::placed;
 
 /// A log that keeps every rule, made of the choices that the bytes stand for; the same bytes make
 /// the same log. It may end anywhere, inside a turn too. Every prefix of it is a valid log.

@@ -12,24 +12,10 @@ use session_core::{
     repair,
 };
 
-use crate::support::{TIME, header};
+use crate::support::{TIME, header, refused, shown};
 
 fn logs() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(any::<u8>(), 0..400).prop_map(|choices| valid_log(&choices))
-}
-
-/// All that a state shows.
-fn shown(state: &LogState) -> impl PartialEq + std::fmt::Debug + use<> {
-    (
-        state.next_seq(),
-        state.trace().clone(),
-        state.surface().order().to_vec(),
-        state.surface().events().cloned().collect::<Vec<_>>(),
-        state.surface().generation(),
-        state.messages(),
-        (state.request_header(), state.request_context()),
-        (state.title(), state.last_time(), state.ends_with_end_seed()),
-    )
 }
 
 fn fold(events: &[Event]) -> LogState {
@@ -152,31 +138,6 @@ fn batches(log: &[Event], sizes: &[u8]) -> Vec<Vec<NewEvent>> {
         batches.push(std::mem::replace(&mut rest, tail));
     }
     batches
-}
-
-/// What no log may hold next, each of another kind.
-fn refused(state: &LogState) -> Vec<Vec<NewEvent>> {
-    let raw = |kind: &str, data: &str, surface| {
-        NewEvent::raw(kind, Payload::from_text(data).unwrap(), surface, false)
-    };
-    let todo = r#"{"todos":[{"content":" x","status":"pending"}]}"#;
-    let wrong_turn = TurnStart {
-        turn: state.trace().next_turn() + 1,
-    };
-    let nowhere = SurfaceMeta::replace(Seq::MAX, Seq::MAX, vec![Seq::ZERO]);
-    let user = r#"{"id":"m","role":"user","content":[],"source":{"kind":"user"}}"#;
-    let fine = NewEvent::new(&EndSeed {});
-    vec![
-        vec![raw("acme/unknown", "1", None)],
-        vec![raw("todo/write", todo, None)],
-        vec![fine.clone(), fine.clone(), NewEvent::new(&wrong_turn)],
-        vec![fine.clone(), raw("user/message", user, Some(nowhere))],
-        vec![raw("user/message", user, None)],
-        vec![
-            fine,
-            raw("session/end-seed", "{}", Some(SurfaceMeta::append())),
-        ],
-    ]
 }
 
 proptest! {

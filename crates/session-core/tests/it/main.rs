@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod conformance_notices;
+mod faults;
 mod gated;
 mod laws;
+mod model;
 mod session_append;
 mod session_life;
 mod session_observe;

@@ -9,7 +9,10 @@ use futures::TryStreamExt as _;
 #[cfg(feature = "sqlite")]
 use session_core::SqliteStore;
 use session_core::store::ReadRange;
-use session_core::{Event, EventStore, Header, NewEvent, Payload, Seq, UnixMillis};
+use session_core::event::{EndSeed, TurnStart};
+use session_core::{
+    Event, EventStore, Header, LogState, NewEvent, Payload, Seq, SurfaceMeta, UnixMillis,
+};
 #[cfg(feature = "sqlite")]
 use sqlx::{Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
 
@@ -41,6 +44,45 @@ pub(crate) fn notes(range: std::ops::Range<u64>) -> Vec<Event> {
 pub(crate) async fn log(store: &(impl EventStore + ?Sized), id: &str) -> Vec<Event> {
     let id = id.into();
     store.read(&id, ReadRange::ALL).try_collect().await.unwrap()
+}
+
+/// All that a state shows.
+pub(crate) fn shown(state: &LogState) -> impl PartialEq + std::fmt::Debug + use<> {
+    (
+        state.next_seq(),
+        state.trace().clone(),
+        state.surface().order().to_vec(),
+        state.surface().events().cloned().collect::<Vec<_>>(),
+        state.surface().generation(),
+        state.messages(),
+        (state.request_header(), state.request_context()),
+        (state.title(), state.last_time(), state.ends_with_end_seed()),
+    )
+}
+
+/// What no log may hold next, each of another kind.
+pub(crate) fn refused(state: &LogState) -> Vec<Vec<NewEvent>> {
+    let raw = |kind: &str, data: &str, surface| {
+        NewEvent::raw(kind, Payload::from_text(data).unwrap(), surface, false)
+    };
+    let todo = r#"{"todos":[{"content":" x","status":"pending"}]}"#;
+    let wrong_turn = TurnStart {
+        turn: state.trace().next_turn() + 1,
+    };
+    let nowhere = SurfaceMeta::replace(Seq::MAX, Seq::MAX, vec![Seq::ZERO]);
+    let user = r#"{"id":"m","role":"user","content":[],"source":{"kind":"user"}}"#;
+    let fine = NewEvent::new(&EndSeed {});
+    vec![
+        vec![raw("acme/unknown", "1", None)],
+        vec![raw("todo/write", todo, None)],
+        vec![fine.clone(), fine.clone(), NewEvent::new(&wrong_turn)],
+        vec![fine.clone(), raw("user/message", user, Some(nowhere))],
+        vec![raw("user/message", user, None)],
+        vec![
+            fine,
+            raw("session/end-seed", "{}", Some(SurfaceMeta::append())),
+        ],
+    ]
 }
 
 /// A database in a folder of its own, which goes with it.

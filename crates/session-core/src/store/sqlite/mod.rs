@@ -7,6 +7,7 @@ mod open;
 mod place;
 mod reader;
 mod row;
+mod together;
 mod watch;
 mod write;
 mod writer;

@@ -14,7 +14,12 @@ use crate::store::{Checkpoint, FenceToken, Lease, Owner};
 use crate::{CatalogueChange, CatalogueEntry, Event, Header, Seq, SessionId, UnixMillis};
 
 /// Rows per insert statement; measured best with this driver.
-const ROWS: usize = 128;
+pub(super) const ROWS: usize = 128;
+/// Sessions whose keys are remembered.
+const SESSIONS_KNOWN: usize = 4096;
+
+pub(super) const INSERT: &str = "\
+    insert into event (session, seq, type, recorded_at_ms, data, surface_op, sources, ignorable) ";
 
 /// Something to be written.
 #[derive(Debug)]
@@ -64,16 +69,33 @@ pub(super) enum Refusal {
     Ahead { key: String, seq: Seq },
 }
 
-/// The keys of event types, so that rows need not repeat their names.
+/// The keys of sessions and event types, which never change.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
+    sessions: HashMap<SessionId, i64>,
     types: HashMap<Arc<str>, i64>,
 }
 
 impl Cache {
     /// After a rollback, what was learned inside the transaction does not hold.
     pub(super) fn forget(&mut self) {
+        self.sessions.clear();
         self.types.clear();
+    }
+
+    pub(super) fn session(&self, id: &SessionId) -> Option<i64> {
+        self.sessions.get(id).copied()
+    }
+
+    pub(super) fn kind(&self, name: &str) -> Option<i64> {
+        self.types.get(name).copied()
+    }
+
+    fn learn(&mut self, id: &SessionId, key: i64) {
+        if self.sessions.len() >= SESSIONS_KNOWN {
+            self.sessions.clear();
+        }
+        self.sessions.insert(id.clone(), key);
     }
 
     async fn type_key(
@@ -193,6 +215,7 @@ async fn append(
         return Ok(Err(Refusal::Conflict { actual }));
     }
     insert(connection, cache, key, batch).await?;
+    cache.learn(session, key);
     let change = CatalogueChange::of(batch);
     sqlx::query(
         "update session set next_seq = ?, title = coalesce(?, title), \
@@ -245,10 +268,7 @@ async fn insert(
                 .transpose()?;
             rows.push((event, kind, op, sources));
         }
-        let mut sql = QueryBuilder::<Sqlite>::new(
-            "insert into event (session, seq, type, recorded_at_ms, data, surface_op, sources, \
-             ignorable) ",
-        );
+        let mut sql = QueryBuilder::<Sqlite>::new(INSERT);
         sql.push_values(rows, |mut row, (event, kind, op, sources)| {
             row.push_bind(session)
                 .push_bind(number(event.seq()))

@@ -10,6 +10,7 @@ use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use super::together::Together;
 use super::write::{Cache, Refusal, Request};
 use crate::store::{
     AppendError, BoxError, Checkpoint, CheckpointError, CreateError, FenceToken, Lease, LeaseError,
@@ -308,6 +309,14 @@ impl Database {
                 vacant.insert(made.map_err(Fault::NotBegun)?)
             }
         };
+        if let Some(together) = Together::plan(&self.cache, requests) {
+            match together.write(connection).await {
+                Ok(()) => return Ok(requests.iter().map(|_| Ok(None)).collect()),
+                Err(error) if is_busy(&error) => return Err(Fault::NotBegun(error)),
+                // One of them does not fit. Ends the transaction, unless SQLite has done so.
+                Err(_) => drop(sqlx::query("rollback").execute(&mut *connection).await),
+            }
+        }
         // IMMEDIATE takes the write lock now, so that no head moves between its check and the
         // insert.
         let mut transaction = connection
@@ -322,6 +331,14 @@ impl Database {
         transaction.commit().await.map_err(Fault::Began)?;
         Ok(replies)
     }
+}
+
+/// Whether another process has had the write lock for too long.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    // SQLITE_BUSY and its extended codes, of the stable interface.
+    code.and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| code & 0xff == 5)
 }
 
 /// Why a transaction wrote nothing.
