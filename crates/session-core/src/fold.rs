@@ -223,7 +223,7 @@ pub struct Stage<'a> {
 }
 
 /// Planned events, ready to be taken over by the state they were planned on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Staged {
     next: Seq,
     surface: Change,

@@ -146,7 +146,7 @@ impl Surface {
 }
 
 /// What a batch does to the surface. A batch without a replacement costs only what it appends.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Change {
     appended: Vec<Seq>,
     /// The whole new order, once a replacement has been planned.

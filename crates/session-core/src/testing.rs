@@ -26,9 +26,9 @@ use crate::event::{
 use crate::repair::NOT_STARTED;
 use crate::{CallId, Event, NewEvent, Payload, Seq, SurfaceMeta, UnixMillis};
 
-pub use given::{Decided, Given};
 #[cfg(test)]
 pub(crate) use given::placed;
+pub use given::{Decided, Given};
 
 /// A log that keeps every rule, made of the choices that the bytes stand for; the same bytes make
 /// the same log. It may end anywhere, inside a turn too. Every prefix of it is a valid log.

@@ -37,6 +37,8 @@ mod plan;
 mod store;
 
 use std::error::Error;
+
+use crate::store::SharedError;
 use std::fmt;
 use std::sync::Arc;
 
@@ -188,6 +190,9 @@ impl Injected {
     #[must_use]
     pub fn cause_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
         let mut chain = std::iter::successors(Some(error), |&error| error.source());
-        chain.find_map(|error| error.downcast_ref())
+        chain.find_map(|error| {
+            let shared = error.downcast_ref::<SharedError>();
+            error.downcast_ref().or_else(|| shared?.downcast_ref())
+        })
     }
 }

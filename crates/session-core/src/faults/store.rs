@@ -53,7 +53,7 @@ impl<S: EventStore + ?Sized> EventStore for FaultyStore<S> {
         let append = self.inner.append(session, expected, batch, fence);
         self.ask(Operation::Append, append, |injected| AppendError::Backend {
             session: session.clone(),
-            source: injected.into(),
+            source: std::sync::Arc::new(injected),
         })
         .await
     }

@@ -183,8 +183,11 @@ pub enum CreateError {
     },
 }
 
+/// An error of a backend that several callers meet.
+pub type SharedError = std::sync::Arc<dyn std::error::Error + Send + Sync>;
+
 /// Why a batch was not appended.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
     /// Another writer got there first.
@@ -225,7 +228,7 @@ pub enum AppendError {
         /// The session.
         session: SessionId,
         /// Its account.
-        source: BoxError,
+        source: SharedError,
     },
 }
 

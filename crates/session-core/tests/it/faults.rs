@@ -131,7 +131,11 @@ impl<S: Store> World<S> {
         for (id, event) in &self.acknowledged {
             let stored = log(&**self.store.inner(), id.as_str()).await;
             let at = usize::try_from(event.seq().get()).unwrap();
-            assert_eq!(stored.get(at), Some(event), "an acknowledged event is missing");
+            assert_eq!(
+                stored.get(at),
+                Some(event),
+                "an acknowledged event is missing"
+            );
         }
     }
 
@@ -410,7 +414,12 @@ async fn a_full_disk_refuses_what_is_new_and_goes_on_once_there_is_room() {
     for path in Path::ALL {
         let mut world = World::new(&MemoryStore::shared());
         path.prepare(&mut world).await;
-        let before = world.store.inner().list(&ListQuery::default()).await.unwrap();
+        let before = world
+            .store
+            .inner()
+            .list(&ListQuery::default())
+            .await
+            .unwrap();
         world.store.faults().fill_disk();
         if let Err(error) = path.walk(&mut world).await {
             let cause = Injected::cause_of(&*error);
@@ -439,7 +448,11 @@ async fn an_append_whose_answer_is_lost_leaves_a_session_that_opens_again_with_t
         .faults()
         .fail_nth_of(Operation::Append, 1, Moment::After);
     session.append(vec![todos()]).await.unwrap_err();
-    assert_eq!(session.head(), Some(seq(0)), "what is not known is not shown");
+    assert_eq!(
+        session.head(),
+        Some(seq(0)),
+        "what is not known is not shown"
+    );
 
     // Trying again must not store it twice.
     let again = session.append(vec![todos()]).await.unwrap_err();

@@ -83,7 +83,9 @@ impl EventStore for Gated {
         if self.fails.load(Ordering::SeqCst) {
             return Err(AppendError::Backend {
                 session: session.clone(),
-                source: "the test said so".into(),
+                source: std::sync::Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(
+                    "the test said so",
+                )),
             });
         }
         self.inner.append(session, expected, batch, fence).await

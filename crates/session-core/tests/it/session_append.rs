@@ -129,7 +129,7 @@ async fn an_append_that_is_dropped_while_it_is_stored_is_whole() {
 }
 
 #[tokio::test]
-async fn an_append_that_is_dropped_while_it_waits_its_turn_is_nothing() {
+async fn an_append_that_is_dropped_while_it_waits_its_turn_is_whole() {
     let (store, session) = gated().await;
     store.hold_appends();
     let spawn = |event: NewEvent| {
@@ -145,8 +145,80 @@ async fn an_append_that_is_dropped_while_it_waits_its_turn_is_nothing() {
     store.let_appends_pass();
     first.await.unwrap().unwrap();
     let third = session.append(vec![mark()]).await.unwrap();
-    assert_eq!(third[0].seq(), seq(1));
-    assert_eq!(stored(&store, &session).await.len(), 2);
+    assert_eq!(third[0].seq(), seq(2));
+    assert_eq!(stored(&store, &session).await.len(), 3);
+}
+
+#[tokio::test]
+async fn staged_batches_are_shown_to_nobody_and_stored_in_order() {
+    let (store, session) = gated().await;
+    store.hold_appends();
+    let first = session.stage(vec![turn(1)]).await.unwrap();
+    let second = session.stage(vec![mark(), mark()]).await.unwrap();
+    let places: Vec<Seq> = first.iter().chain(&second).map(Event::seq).collect();
+    assert_eq!(places, [seq(0), seq(1), seq(2)]);
+    assert_eq!(session.head(), None);
+    // What is staged counts for what may follow it.
+    assert!(matches!(
+        session.stage(vec![turn(2)]).await.unwrap_err(),
+        AppendFailure::Refused { .. }
+    ));
+    let flushing = {
+        let session = session.clone();
+        tokio::spawn(async move { session.flush().await })
+    };
+    tokio::task::yield_now().await;
+    assert!(!flushing.is_finished());
+    store.let_appends_pass();
+    within(flushing).await.unwrap().unwrap();
+    assert_eq!(session.head(), Some(seq(2)));
+    let appended = session.append(vec![mark()]).await.unwrap();
+    assert_eq!(
+        stored(&store, &session).await,
+        [first, second, appended].concat()
+    );
+}
+
+#[tokio::test]
+async fn a_staged_batch_that_is_lost_comes_up_at_every_call_until_the_session_is_opened_again() {
+    let store = Arc::new(Gated::new());
+    let sessions = Sessions::builder(store.clone()).build();
+    let session = sessions.create(NewSession::default()).await.unwrap();
+    let kept = session.append(vec![turn(1)]).await.unwrap();
+    store.fail_appends(true);
+    session.stage(vec![mark()]).await.unwrap();
+    // The barrier waits for the lost batch, and then says so.
+    within(session.flush()).await.unwrap_err();
+    store.fail_appends(false);
+    for _ in 0..2 {
+        let lost = session.append(vec![mark()]).await.unwrap_err();
+        assert!(matches!(lost, AppendFailure::Lost { .. }), "{lost}");
+        let lost = session.flush().await.unwrap_err();
+        assert!(matches!(lost, AppendFailure::Lost { .. }), "{lost}");
+    }
+    assert_eq!(stored(&store, &session).await, kept);
+    let again = sessions.open(session.id()).await.unwrap();
+    again.append(vec![turn(2)]).await.unwrap();
+    // Repair closed the turn that was open.
+    assert_eq!(stored(&store, &session).await.len(), 4);
+}
+
+#[tokio::test]
+async fn closing_waits_for_what_is_staged() {
+    let store = Arc::new(Gated::new());
+    let sessions = Sessions::builder(store.clone()).build();
+    let session = sessions.create(NewSession::default()).await.unwrap();
+    store.hold_appends();
+    session.stage(vec![turn(1)]).await.unwrap();
+    let closing = {
+        let (sessions, id) = (sessions.clone(), session.id().clone());
+        tokio::spawn(async move { sessions.close(&id).await })
+    };
+    store.append_has_arrived().await;
+    assert!(!closing.is_finished());
+    store.let_appends_pass();
+    within(closing).await.unwrap();
+    assert_eq!(stored(&store, &session).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,8 +8,8 @@ use std::{path::Path, sync::Arc};
 use futures::TryStreamExt as _;
 #[cfg(feature = "sqlite")]
 use session_core::SqliteStore;
-use session_core::store::ReadRange;
 use session_core::event::{EndSeed, TurnStart};
+use session_core::store::ReadRange;
 use session_core::{
     Event, EventStore, Header, LogState, NewEvent, Payload, Seq, SurfaceMeta, UnixMillis,
 };

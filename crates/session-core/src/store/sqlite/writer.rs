@@ -118,7 +118,7 @@ impl Writer {
             }),
             Err(other) => Err(AppendError::Backend {
                 session,
-                source: other.into_error(),
+                source: other.into_error().into(),
             }),
         }
     }

@@ -1,21 +1,27 @@
 //! A live session: the aggregate on top of a log.
 
+mod commit;
+mod pending;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
-use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
+use self::pending::{Accepted, Pending};
 use crate::event::{EndSeed, Message};
 use crate::observe::{Check, Observer, ObserverGuard, Observers};
 use crate::pages::{Pager, flatten};
 use crate::store::{AppendError, EventStore, Lease, LeaseStore, ReadError, ReadRange};
 use crate::{Clock, Event, Header, LogState, NewEvent, Seq, SessionId, Violation, Vocabulary};
 
+/// Batches that may be under way. A caller with one more waits for a place.
+const QUEUE: usize = 1024;
 /// The last events that a live session keeps at hand for its subscribers.
 const WINDOW: usize = 512;
 
@@ -37,20 +43,15 @@ struct Inner {
     checks: Arc<[Arc<dyn Check>]>,
     observers: Arc<Observers>,
     opened_at: Seq,
-    writing: Arc<Mutex<Writing>>,
-    // Set by the one who holds `writing`.
+    begins_with_boundary: bool,
+    pending: Mutex<Pending>,
+    places: Arc<Semaphore>,
     closed: AtomicBool,
-    /// Whether another writer went on with the log, which is then no longer what is live here.
+    /// Whether the log is no longer what is live here: another writer went on with it, or a staged
+    /// batch was lost.
     is_stale: AtomicBool,
     live: RwLock<Live>,
     changed: watch::Sender<Closed>,
-}
-
-/// What only the one who appends may touch.
-#[derive(Debug)]
-struct Writing {
-    /// Whether the next batch begins a new life of a log that was closed.
-    boundary_due: bool,
 }
 
 #[derive(Debug)]
@@ -77,6 +78,15 @@ pub enum AppendFailure {
     /// The store did not take it.
     #[error(transparent)]
     Store(#[from] AppendError),
+    /// A batch that was staged earlier is lost, and with it what followed. The session has to be
+    /// opened again.
+    #[error("an event that was staged in session {session} is lost; open the session again")]
+    Lost {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        source: AppendError,
+    },
     /// The session is closed.
     #[error("session {session} is closed")]
     Closed {
@@ -113,7 +123,14 @@ impl Session {
         } = parts;
         let (changed, _) = watch::channel(false);
         let opened_at = state.next_seq();
-        let writing = Arc::new(Mutex::new(Writing { boundary_due }));
+        let pending = Mutex::new(Pending {
+            state: state.clone(),
+            queue: VecDeque::new(),
+            is_committing: false,
+            boundary_due,
+            is_closing: false,
+            lost: None,
+        });
         let live = RwLock::new(Live {
             state,
             window: VecDeque::new(),
@@ -127,7 +144,9 @@ impl Session {
             checks,
             observers,
             opened_at,
-            writing,
+            begins_with_boundary: boundary_due,
+            pending,
+            places: Arc::new(Semaphore::new(QUEUE)),
             closed: AtomicBool::new(false),
             is_stale: AtomicBool::new(false),
             live,
@@ -206,89 +225,148 @@ impl Session {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let writing = Arc::clone(&self.inner.writing).lock_owned().await;
-        let session = self.clone();
-        // In a task of its own, so that a caller who stops waiting cannot part the commit from
-        // what follows it.
-        let commit = tokio::spawn(async move { session.commit(writing, batch).await });
-        commit
-            .await
-            .unwrap_or_else(|gone| match gone.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down.
-                Err(_) => Err(AppendFailure::Closed {
-                    session: self.id().clone(),
-                }),
-            })
+        let place = self.place().await;
+        let (waiter, outcome) = oneshot::channel();
+        let events = self.accept(batch, place, Some(waiter))?;
+        self.settled(outcome).await?;
+        Ok(events)
     }
 
-    async fn commit(
-        &self,
-        mut writing: OwnedMutexGuard<Writing>,
-        mut batch: Vec<NewEvent>,
-    ) -> Result<Vec<Event>, AppendFailure> {
-        if self.is_closed() {
-            return Err(AppendFailure::Closed {
-                session: self.id().clone(),
-            });
+    /// Gives a batch its places in the log without waiting for the store. It is committed after
+    /// all that was accepted before it and before all that is accepted after it; until then it is
+    /// shown to nobody.
+    ///
+    /// For what need not be durable at once, such as the chunks of a stream: the next
+    /// [`append`](Self::append) or [`flush`](Self::flush) is the barrier. Waits only while more than
+    /// a thousand batches are under way.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`AppendFailure`] when the log may not hold the batch; nothing has changed then. A
+    /// failure of the store comes up as [`AppendFailure::Lost`] at the next call, and at every one
+    /// after it until the session is opened again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves either the whole batch under way, or nothing.
+    pub async fn stage(&self, batch: Vec<NewEvent>) -> Result<Vec<Event>, AppendFailure> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
         }
-        let boundary = usize::from(writing.boundary_due);
-        if writing.boundary_due {
+        let place = self.place().await;
+        self.accept(batch, place, None)
+    }
+
+    /// Waits until all that was accepted is as durable as the store promises.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`AppendFailure::Lost`] when a staged batch was lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn flush(&self) -> Result<(), AppendFailure> {
+        let (waiter, outcome) = oneshot::channel();
+        {
+            let mut pending = self.pending();
+            self.check_open(&pending)?;
+            self.enqueue(
+                &mut pending,
+                Accepted {
+                    events: Vec::new(),
+                    staged: None,
+                    waiter: Some(waiter),
+                    _place: None,
+                },
+            );
+        }
+        self.settled(outcome).await?;
+        self.check_open(&self.pending())
+    }
+
+    /// A place in the queue.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        // Fails only for a semaphore that was closed, which this one never is.
+        Arc::clone(&self.inner.places).acquire_owned().await.ok()
+    }
+
+    fn accept(
+        &self,
+        mut batch: Vec<NewEvent>,
+        place: Option<OwnedSemaphorePermit>,
+        waiter: Option<oneshot::Sender<Result<(), AppendError>>>,
+    ) -> Result<Vec<Event>, AppendFailure> {
+        let mut pending = self.pending();
+        self.check_open(&pending)?;
+        let boundary = usize::from(pending.boundary_due);
+        if pending.boundary_due {
             batch.insert(0, NewEvent::new(&EndSeed {}));
         }
-        let (events, staged) = {
-            let live = self
-                .inner
-                .live
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
-            let first = live.state.next_seq();
-            let now = self.inner.clock.now();
-            let places = (0..).map(|offset| first.plus(offset));
-            let events: Vec<Event> = batch
-                .into_iter()
-                .zip(places)
-                .map(|(event, seq)| event.at(seq, now))
-                .collect();
-            let staged = self.stage(&live.state, &events).map_err(|violation| {
-                let (session, source) = (self.id().clone(), Box::new(violation));
-                AppendFailure::Refused { session, source }
-            })?;
-            (events, staged)
+        let first = pending.state.next_seq();
+        let now = self.inner.clock.now();
+        let places = (0..).map(|offset| first.plus(offset));
+        let events: Vec<Event> = batch
+            .into_iter()
+            .zip(places)
+            .map(|(event, seq)| event.at(seq, now))
+            .collect();
+        let staged = self.check(&pending.state, &events).map_err(|violation| {
+            let (session, source) = (self.id().clone(), Box::new(violation));
+            AppendFailure::Refused { session, source }
+        })?;
+        pending.state.apply(staged.clone());
+        pending.boundary_due = false;
+        let accepted = Accepted {
+            events: events.clone(),
+            staged: Some(staged),
+            waiter,
+            _place: place,
         };
-        let Some(expected) = events.first().map(Event::seq) else {
-            return Ok(events);
-        };
-        let fence = self.inner.leases.as_ref().map(|(_, lease)| lease.token);
-        let stored = self
-            .inner
-            .store
-            .append(self.id(), expected, events.clone(), fence)
-            .await;
-        if let Err(AppendError::Conflict { .. } | AppendError::Fenced { .. }) = &stored {
-            self.inner.is_stale.store(true, Ordering::Release);
-        }
-        stored?;
-
-        writing.boundary_due = false;
-        {
-            let mut live = self
-                .inner
-                .live
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            live.state.apply(staged);
-            live.window.extend(events.iter().cloned());
-            let surplus = live.window.len().saturating_sub(WINDOW);
-            live.window.drain(..surplus);
-        }
-        self.inner.observers.committed(self, &events);
-        self.inner.changed.send_modify(|_| {});
+        self.enqueue(&mut pending, accepted);
         let mut events = events;
         Ok(events.split_off(boundary))
     }
 
-    fn stage(&self, state: &LogState, events: &[Event]) -> Result<crate::Staged, Violation> {
+    fn enqueue(&self, pending: &mut Pending, accepted: Accepted) {
+        pending.queue.push_back(accepted);
+        if !std::mem::replace(&mut pending.is_committing, true) {
+            tokio::spawn(commit::run(self.clone()));
+        }
+    }
+
+    async fn settled(
+        &self,
+        outcome: oneshot::Receiver<Result<(), AppendError>>,
+    ) -> Result<(), AppendFailure> {
+        match outcome.await {
+            Ok(outcome) => Ok(outcome?),
+            // The runtime is shutting down.
+            Err(_) => Err(AppendFailure::Closed {
+                session: self.id().clone(),
+            }),
+        }
+    }
+
+    fn check_open(&self, pending: &Pending) -> Result<(), AppendFailure> {
+        let session = self.id().clone();
+        if let Some(source) = pending.lost.clone() {
+            return Err(AppendFailure::Lost { session, source });
+        }
+        if pending.is_closing {
+            return Err(AppendFailure::Closed { session });
+        }
+        Ok(())
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.inner
+            .pending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, state: &LogState, events: &[Event]) -> Result<crate::Staged, Violation> {
         let vocabulary = &self.inner.vocabulary;
         let staged = state.stage_all(vocabulary, events)?;
         if self.inner.checks.is_empty() {
@@ -388,13 +466,24 @@ impl Session {
     /// Waits for appends in progress, then takes no more. Subscribers reach the end of their
     /// streams, and another process may open the session.
     pub(crate) async fn close(&self) {
+        let (waiter, outcome) = oneshot::channel();
         {
-            // Given back at once, so that an observer that tries to append is told that it is late.
-            let _writing = self.inner.writing.lock().await;
-            if self.inner.closed.swap(true, Ordering::AcqRel) {
+            let mut pending = self.pending();
+            if std::mem::replace(&mut pending.is_closing, true) {
                 return;
             }
+            let barrier = Accepted {
+                events: Vec::new(),
+                staged: None,
+                waiter: Some(waiter),
+                _place: None,
+            };
+            self.enqueue(&mut pending, barrier);
         }
+        if let Ok(Err(error)) = outcome.await {
+            tracing::error!(session = %self.id(), %error, "what was under way is lost");
+        }
+        self.inner.closed.store(true, Ordering::Release);
         self.inner.observers.closing(self).await;
         if let Some((leases, lease)) = &self.inner.leases
             && let Err(error) = leases.release(lease).await
