@@ -100,7 +100,7 @@ impl Turn<'_> {
                     chunk: chunk.clone(),
                 })
             });
-            let events = self.session.append(events.collect()).await?;
+            let events = self.session.stage(events.collect()).await?;
             chunks.extend(events.iter().map(session_core::Event::seq));
             arrived.into_iter().for_each(|chunk| assembler.push(chunk));
             if let Some(error) = failed {

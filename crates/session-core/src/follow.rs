@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use futures::stream::BoxStream;
 
-use crate::pages::{Pager, flatten};
+use crate::pages::{self, Pager, flatten};
 use crate::store::{EventStore, ReadError, ReadRange, Scope, Wakeups};
 use crate::{Event, Seq, SessionId};
 
@@ -41,12 +41,7 @@ impl Pager for StoreFollower {
         Box::pin(async move {
             loop {
                 let range = ReadRange::from(self.next);
-                let page: Vec<Event> = self
-                    .store
-                    .read(&self.session, range)
-                    .take(PAGE)
-                    .try_collect()
-                    .await?;
+                let page = pages::collect(self.store.read(&self.session, range), PAGE).await?;
                 if let Some(last) = page.last() {
                     self.next = last.seq().next();
                     return Ok(Some(page));

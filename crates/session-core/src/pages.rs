@@ -20,3 +20,20 @@ pub(crate) fn flatten<'a>(pager: impl Pager + 'a) -> BoxStream<'a, Result<Event,
     });
     pages.try_flatten().boxed()
 }
+
+/// Reads up to `limit` events. What was read before an error is returned, and the error comes up
+/// when the next page is asked for.
+pub(crate) async fn collect(
+    mut events: BoxStream<'_, Result<Event, ReadError>>,
+    limit: usize,
+) -> Result<Vec<Event>, ReadError> {
+    let mut page = Vec::new();
+    while page.len() < limit {
+        match events.next().await {
+            Some(Ok(event)) => page.push(event),
+            Some(Err(error)) if page.is_empty() => return Err(error),
+            Some(Err(_)) | None => break,
+        }
+    }
+    Ok(page)
+}

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use futures::stream::BoxStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use self::pending::{Accepted, Pending};
 use crate::event::{EndSeed, Message};
 use crate::observe::{Check, Observer, ObserverGuard, Observers};
-use crate::pages::{Pager, flatten};
+use crate::pages::{self, Pager, flatten};
 use crate::store::{AppendError, EventStore, Lease, LeaseStore, ReadError, ReadRange};
 use crate::{Clock, Event, Header, LogState, NewEvent, Seq, SessionId, Violation, Vocabulary};
 
@@ -433,7 +433,7 @@ impl Session {
                     until: Some(next),
                     backward: false,
                 };
-                self.read(range).take(WINDOW).try_collect().await
+                pages::collect(self.read(range), WINDOW).await
             }
         }
     }

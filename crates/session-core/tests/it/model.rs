@@ -10,9 +10,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 use session_core::event::EndSeed;
 use session_core::store::conformance::Store;
-use session_core::store::{
-    AppendError, CreateError, LeaseError, Owner, ReadError, ReadRange,
-};
+use session_core::store::{AppendError, CreateError, LeaseError, Owner, ReadError, ReadRange};
 use session_core::testing::valid_log;
 use session_core::{
     AppendFailure, CatalogueChange, CatalogueEntry, CreateFailure, Event, LogState, MemoryStore,
@@ -151,10 +149,7 @@ struct World<S, F> {
 
 impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
     async fn new(another: F) -> Self {
-        let processes = [
-            Process::new(another().await),
-            Process::new(another().await),
-        ];
+        let processes = [Process::new(another().await), Process::new(another().await)];
         Self {
             another,
             processes,
@@ -250,7 +245,10 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
         }
         match self.holder(id) {
             Some(holder) if holder == who => {
-                assert_eq!(opened.unwrap().head(), self.processes[who].open[id].session.head());
+                assert_eq!(
+                    opened.unwrap().head(),
+                    self.processes[who].open[id].session.head()
+                );
             }
             Some(_) => assert!(matches!(
                 opened.unwrap_err(),
@@ -271,13 +269,24 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
             subscriptions: Vec::new(),
             session: session.clone(),
         };
-        self.processes[who].open.insert(session.id().clone(), opened);
+        self.processes[who]
+            .open
+            .insert(session.id().clone(), opened);
     }
 
     /// The next batch of a session, which keeps the rules.
-    fn batch(&mut self, who: usize, id: &SessionId, choices: &[u8], length: usize) -> Vec<NewEvent> {
+    fn batch(
+        &mut self,
+        who: usize,
+        id: &SessionId,
+        choices: &[u8],
+        length: usize,
+    ) -> Vec<NewEvent> {
         let log = &self.logs[id];
         let opened = self.processes[who].open.get_mut(id).unwrap();
+        if opened.is_behind {
+            return notes_to_append();
+        }
         if opened.script.is_empty() {
             let state = fold(log);
             let closers = repair(&state).into_iter().map(Event::into_new);
@@ -330,7 +339,10 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
         let batches = session.with_state(refused);
         let batch = batches[rule % batches.len()].clone();
         let failure = session.append(batch).await.unwrap_err();
-        assert!(matches!(failure, AppendFailure::Refused { .. }), "{failure}");
+        assert!(
+            matches!(failure, AppendFailure::Refused { .. }),
+            "{failure}"
+        );
     }
 
     async fn append_dropped(&mut self, id: &SessionId, choices: &[u8], polls: u8) {
@@ -461,10 +473,7 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
         let events = self.processes[who].store.read(id, range);
         let events: Result<Vec<Event>, ReadError> = events.try_collect().await;
         let Some(log) = self.logs.get(id) else {
-            assert!(matches!(
-                events.unwrap_err(),
-                ReadError::NotFound { .. }
-            ));
+            assert!(matches!(events.unwrap_err(), ReadError::NotFound { .. }));
             return;
         };
         let end = seq(log.len() as u64);

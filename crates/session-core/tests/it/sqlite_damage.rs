@@ -7,12 +7,12 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use session_core::event::TurnStart;
 use session_core::store::{ReadError, ReadRange};
 use session_core::{
-    Event, EventStore as _, ListFilter, ListQuery, NewEvent, OpenFailure, SessionId, Sessions,
-    SqliteStore,
+    Event, EventStore as _, ListFilter, ListQuery, NewEvent, OpenFailure, Seq, SessionId, Sessions,
+    SqliteStore, follow,
 };
 use sqlx::Connection as _;
 
-use crate::support::{Place, TIME, header, log, notes, seq};
+use crate::support::{Place, TIME, header, log, notes, seq, within};
 
 /// Two sessions of 600 notes each, and the file changed by `sql` in a way that needs the triggers
 /// out of the way.
@@ -95,6 +95,18 @@ async fn a_damaged_event_is_named_and_all_others_can_be_read() {
         assert!(error.is_none());
         assert_eq!(log(&*store, "b").await, notes(0..600));
     }
+}
+
+#[tokio::test]
+async fn a_follower_gets_every_event_before_a_damaged_one() {
+    let place = damaged("update event set data = '{' where session = 1 and seq = 300").await;
+    let store = place.open().await;
+    let mut followed = follow(store.clone(), "a".into(), Seq::ZERO);
+    for at in 0..300 {
+        let event = within(followed.next()).await.unwrap().unwrap();
+        assert_eq!(event.seq(), seq(at));
+    }
+    assert_damaged(within(followed.next()).await.unwrap().err(), 300);
 }
 
 #[tokio::test]
