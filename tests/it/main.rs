@@ -7,6 +7,8 @@ mod chat;
 mod clients;
 mod commands;
 mod crash;
+mod crowd;
+mod guarantees;
 mod logs;
 mod schema;
 mod terminal;

@@ -176,7 +176,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
 }
 
 #[tokio::test]
-async fn a_schema_that_was_tampered_with_is_refused() {
+async fn a_schema_of_another_build_is_refused_with_what_to_do() {
     let place = Place::new();
     place.open().await.close().await;
     let mut raw = place.raw().await;
@@ -186,7 +186,11 @@ async fn a_schema_that_was_tampered_with_is_refused() {
         .unwrap();
     raw.close().await.unwrap();
     let error = SqliteStore::open(place.file()).await.unwrap_err();
-    assert!(matches!(error, OpenError::Migrate { .. }), "{error:?}");
+    assert!(
+        matches!(error, OpenError::OtherSchema { version: 1, .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("export its sessions"), "{error}");
 }
 
 #[tokio::test]

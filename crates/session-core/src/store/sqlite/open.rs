@@ -116,6 +116,18 @@ pub enum OpenError {
         /// The newest version of this build.
         supported: i64,
     },
+    /// The schema was made by a build in which the same migration said something else.
+    #[error(
+        "{} was made by a build whose schema version {version} is another; export its sessions \
+         with that build, and import them here",
+        path.display()
+    )]
+    OtherSchema {
+        /// Where.
+        path: PathBuf,
+        /// The version on which the two disagree.
+        version: i64,
+    },
     /// The schema could not be brought up to date.
     #[error("the schema of {} could not be brought up to date", path.display())]
     Migrate {
@@ -304,9 +316,12 @@ async fn migrate(
     connection: &mut SqliteConnection,
     is_current: bool,
 ) -> Result<(), OpenError> {
-    let failed = |source| OpenError::Migrate {
-        path: path.to_owned(),
-        source,
+    let failed = |source| {
+        let path = path.to_owned();
+        match source {
+            MigrateError::VersionMismatch(version) => OpenError::OtherSchema { path, version },
+            source => OpenError::Migrate { path, source },
+        }
     };
     if is_current {
         return run_migrator(connection).await.map_err(failed);
