@@ -21,7 +21,7 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnectOptions;
 use tokio::sync::broadcast;
 
-pub use open::{OpenError, OpenOptions};
+pub use open::{Durability, OpenError, OpenOptions};
 
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
@@ -32,7 +32,7 @@ use writer::Writer;
 
 /// Keeps sessions in an SQLite database.
 ///
-/// Every append is on disk when it returns (`synchronous=FULL`, write-ahead log). Appends that
+/// Every append is on disk when it returns, unless [`OpenOptions::durability`] says otherwise. Appends that
 /// arrive together share a transaction; a refused one fails alone. Several processes may open one
 /// database: readers never wait, and writers wait for each other as long as
 /// [`OpenOptions::busy_timeout`].

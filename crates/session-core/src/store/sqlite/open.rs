@@ -31,14 +31,28 @@ const WAKEUPS_HELD: usize = 256;
 pub struct OpenOptions {
     /// Whether to make the file, and its folder, if they are missing. Default: yes.
     pub create: bool,
+    /// What an append that has returned survives. Default: [`Durability::Full`].
+    pub durability: Durability,
     /// How long a writer waits for another process before it gives up. Default: 10 s.
     pub busy_timeout: Duration,
+}
+
+/// What an append that has returned survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The machine losing power: each commit waits for the disk.
+    #[default]
+    Full,
+    /// The process being killed. A loss of power may take the last commits with it, in order and
+    /// whole; never a part of one.
+    Process,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             create: true,
+            durability: Durability::Full,
             busy_timeout: Duration::from_secs(10),
         }
     }
@@ -184,7 +198,7 @@ impl OpenOptions {
         let is_current = self.identify(&path, &options).await?;
         place::close_to_others(&path)?;
 
-        let writing = for_writing(options.clone());
+        let writing = for_writing(options.clone(), self.durability);
         let mut connection = SqliteConnection::connect_with(&writing)
             .await
             .map_err(failed)?;
@@ -287,11 +301,15 @@ impl OpenOptions {
     }
 }
 
-fn for_writing(options: SqliteConnectOptions) -> SqliteConnectOptions {
+fn for_writing(options: SqliteConnectOptions, durability: Durability) -> SqliteConnectOptions {
+    let synchronous = match durability {
+        Durability::Full => SqliteSynchronous::Full,
+        Durability::Process => SqliteSynchronous::Normal,
+    };
     // Group sizes vary, and each has its own statement text.
     options
         .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
+        .synchronous(synchronous)
         .pragma("journal_size_limit", "67108864")
         .statement_cache_capacity(512)
 }
@@ -375,20 +393,22 @@ fn sqlite_error(path: &Path, source: sqlx::Error) -> OpenError {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn the_writer_waits_for_the_disk_at_each_commit() {
+    async fn synchronous(durability: Durability) -> i64 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let options = SqliteConnectOptions::new().filename(&path);
-        let options = for_writing(options.create_if_missing(true));
+        let options = for_writing(options.create_if_missing(true), durability);
         let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
         check_journal(&path, &mut connection).await.unwrap();
-        let synchronous: i64 = sqlx::query_scalar("pragma synchronous")
-            .fetch_one(&mut connection)
-            .await
-            .unwrap();
-        // 2 is FULL.
-        assert_eq!(synchronous, 2);
+        let pragma = sqlx::query_scalar("pragma synchronous");
+        pragma.fetch_one(&mut connection).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_writer_waits_for_the_disk_at_each_commit() {
+        // 2 is FULL, 1 is NORMAL.
+        assert_eq!(synchronous(OpenOptions::default().durability).await, 2);
+        assert_eq!(synchronous(Durability::Process).await, 1);
     }
 
     #[tokio::test]
