@@ -87,15 +87,17 @@ impl AcpAgent {
         }
     }
 
-    /// Serves one client until its input ends. Needs a tokio runtime.
+    /// Serves one client until its input ends. Needs a tokio runtime with time enabled.
     ///
     /// At the end of the input, turns in progress are cancelled and waited for, so that the log
     /// closes them; what is answered still goes out; and the sessions that no other client of this
-    /// agent has open are closed. The same happens when a stream fails, except for the answers.
+    /// agent has open are closed. The same happens when a stream fails, except for the answers. A
+    /// client that has ended its input and leaves a write waiting for 5 s counts as such a failure.
     ///
     /// # Errors
     ///
-    /// Returns [`ServeError`] when a stream fails.
+    /// Returns [`ServeError`] when a stream fails, with [`io::ErrorKind::TimedOut`] inside when the
+    /// client did not read the rest.
     ///
     /// # Cancel safety
     ///

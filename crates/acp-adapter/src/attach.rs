@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Attached, Connection, Occupancy, Work};
 use crate::outbox::Outbox;
-use crate::{fault, from_acp};
+use crate::{PromptCancel, fault, from_acp};
 
 /// Checks the parameters of a new session.
 pub(crate) fn new_session(request: &NewSessionRequest) -> Result<NewSession, Error> {
@@ -40,7 +40,8 @@ pub(crate) async fn load(
     check_cwd(connection, &id, &request.cwd).await?;
     let (attached, is_new) = connection.open(&id).await?;
     let told = async {
-        let occupancy = attached.occupy(Work::Attach, CancellationToken::new())?;
+        let occupancy =
+            attached.occupy(Work::Attach, PromptCancel::of(&CancellationToken::new()))?;
         let stop = || occupancy.cancel.is_cancelled() || asked.is_cancelled();
         let told = replay(&attached, stop, outbox).await;
         if told.is_err() {
@@ -68,7 +69,8 @@ pub(crate) async fn resume(
     check_cwd(connection, &id, &request.cwd).await?;
     let (attached, is_new) = connection.open(&id).await?;
     let resumed = async {
-        let occupancy = attached.occupy(Work::Attach, CancellationToken::new())?;
+        let occupancy =
+            attached.occupy(Work::Attach, PromptCancel::of(&CancellationToken::new()))?;
         let standing = standing_plan(&attached.session).await;
         let standing = standing.map_err(|error| fault::read(&error))?;
         let plan = attached.projector.lock().await.restate(standing.as_deref());

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::ClientCapabilities;
-use session_core::{Session, SessionId};
+use session_core::{NewSession, Session, SessionId};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::holders::Holders;
 use crate::outbox::Room;
-use crate::{Host, Mode, Projector, fault};
+use crate::{Host, Mode, Projector, PromptCancel, fault};
 
 /// One client's connection.
 pub(crate) struct Connection {
@@ -27,8 +27,6 @@ pub(crate) struct Connection {
     holders: Arc<Holders>,
     client: Mutex<ClientCapabilities>,
     open: Mutex<HashMap<SessionId, Arc<Attached>>>,
-    // Held while a session is attached, so that a connection holds each only once.
-    attaching: AsyncMutex<()>,
 }
 
 /// A session that is open on a connection.
@@ -49,14 +47,14 @@ pub(crate) enum Work {
 #[derive(Clone)]
 struct Occupant {
     work: Work,
-    cancel: CancellationToken,
+    cancel: PromptCancel,
     done: CancellationToken,
 }
 
 /// The right to work on a session, until it is dropped.
 pub(crate) struct Occupancy {
     pub(crate) attached: Arc<Attached>,
-    pub(crate) cancel: CancellationToken,
+    pub(crate) cancel: PromptCancel,
     done: CancellationToken,
     finished: bool,
 }
@@ -72,7 +70,6 @@ impl Connection {
             holders,
             client: Mutex::default(),
             open: Mutex::default(),
-            attaching: AsyncMutex::default(),
         })
     }
 
@@ -90,21 +87,25 @@ impl Connection {
     }
 
     /// Makes a new session known to this connection.
-    pub(crate) async fn create(&self, new: session_core::NewSession) -> Result<SessionId, Error> {
+    pub(crate) async fn create(&self, new: NewSession) -> Result<SessionId, Error> {
         let sessions = self.host.sessions();
-        let _attaching = self.attaching.lock().await;
-        let created = self.holders.create(sessions, new).await;
+        // Minted here, so that nobody else opens the session before it is counted as held.
+        let id = sessions.ids().mint().into();
+        let change = self.holders.change(sessions, &id).await;
+        let created = change.create(new).await;
         let session = created.map_err(|failure| fault::internal(&failure))?;
-        Ok(self.attach(session).session.id().clone())
+        self.attach(session);
+        Ok(id)
     }
 
     /// Opens a session on this connection; whether it was not open on it before comes back too.
     pub(crate) async fn open(&self, id: &SessionId) -> Result<(Arc<Attached>, bool), Error> {
-        let _attaching = self.attaching.lock().await;
+        // Held until the session is attached, so that a connection counts once for each.
+        let change = self.holders.change(self.host.sessions(), id).await;
         if let Some(attached) = self.attached(id) {
             return Ok((attached, false));
         }
-        let opened = self.holders.open(self.host.sessions(), id).await;
+        let opened = change.open().await;
         let session = opened.map_err(|failure| fault::open(&failure))?;
         Ok((self.attach(session), true))
     }
@@ -139,8 +140,8 @@ impl Connection {
 
     /// Gives a session back that was taken out of sight.
     pub(crate) async fn release(&self, attached: &Attached) {
-        let sessions = self.host.sessions();
-        self.holders.release(sessions, attached.session.id()).await;
+        let (sessions, id) = (self.host.sessions(), attached.session.id());
+        self.holders.change(sessions, id).await.release().await;
     }
 
     /// Ends what is going on for a client that is gone. Turns are cancelled and waited for, so that
@@ -170,7 +171,7 @@ impl Attached {
     pub(crate) fn occupy(
         self: &Arc<Self>,
         work: Work,
-        cancel: CancellationToken,
+        cancel: PromptCancel,
     ) -> Result<Occupancy, Error> {
         let mut occupant = lock(&self.occupant);
         if let Some(other) = &*occupant {

@@ -26,13 +26,18 @@ pub(crate) fn no_session(id: &SessionId) -> Error {
 
 /// Something failed on this side.
 pub(crate) fn internal(error: &(dyn StdError + 'static)) -> Error {
+    Error::new(ErrorCode::INTERNAL_ERROR, chain(error))
+}
+
+/// An error and its causes, in one line.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         text = format!("{text}: {error}");
         cause = error.source();
     }
-    Error::new(ErrorCode::INTERNAL_ERROR, text)
+    text
 }
 
 pub(crate) fn read(error: &ReadError) -> Error {

@@ -1,7 +1,10 @@
 //! What the agent needs from the harness that it belongs to.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
-use session_core::event::{ContentBlock, TurnEndReason};
+use session_core::event::{AbortReason, ContentBlock, TurnEndReason};
 use session_core::store::BoxError;
 use session_core::{Session, Sessions};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +25,8 @@ pub trait Host: Send + Sync + 'static {
     /// Runs one turn to its end: what the person said, and all the work that follows from it.
     ///
     /// The future is polled in a task of its own and never dropped before it ends. Once `cancel` is
-    /// cancelled it closes the turn in the log and returns soon.
+    /// cancelled it closes the turn in the log, with the reason that `cancel` gives, and returns
+    /// soon.
     ///
     /// # Errors
     ///
@@ -31,8 +35,56 @@ pub trait Host: Send + Sync + 'static {
         &self,
         session: &Session,
         content: Vec<ContentBlock>,
-        cancel: CancellationToken,
+        cancel: PromptCancel,
     ) -> Result<TurnEndReason, PromptError>;
+}
+
+/// Asks a prompt to stop, and says why.
+///
+/// Cheap to clone; all clones belong to the same prompt.
+#[derive(Debug, Clone)]
+pub struct PromptCancel {
+    token: CancellationToken,
+    by_user: Arc<AtomicBool>,
+}
+
+impl PromptCancel {
+    /// One that is cancelled with `client`, which stands for the client's presence.
+    pub(crate) fn of(client: &CancellationToken) -> Self {
+        Self {
+            token: client.child_token(),
+            by_user: Arc::default(),
+        }
+    }
+
+    /// Asks the prompt to stop on behalf of the user, unless it has been asked before.
+    pub(crate) fn cancel(&self) {
+        if !self.token.is_cancelled() {
+            self.by_user.store(true, Ordering::Release);
+            self.token.cancel();
+        }
+    }
+
+    /// Waits until the prompt is to stop. Returns why: [`AbortReason::User`] when the client asked
+    /// for it, [`AbortReason::Disposed`] when the client is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn cancelled(&self) -> AbortReason {
+        self.token.cancelled().await;
+        if self.by_user.load(Ordering::Acquire) {
+            AbortReason::User
+        } else {
+            AbortReason::Disposed
+        }
+    }
+
+    /// Whether the prompt is to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
 }
 
 /// Who the agent is, in the words that clients show.
@@ -56,4 +108,24 @@ pub enum PromptError {
     /// The turn could not be run or closed.
     #[error("the prompt could not be run")]
     Failed(#[source] BoxError),
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_first_to_stop_a_prompt_is_the_reason() {
+        let client = CancellationToken::new();
+        let (stopped, left) = (PromptCancel::of(&client), PromptCancel::of(&client));
+        assert_eq!(stopped.cancelled().now_or_never(), None);
+        stopped.cancel();
+        client.cancel();
+        left.cancel();
+        let reason = |cancel: &PromptCancel| cancel.cancelled().now_or_never();
+        assert_eq!(reason(&stopped), Some(AbortReason::User));
+        assert_eq!(reason(&left), Some(AbortReason::Disposed));
+    }
 }

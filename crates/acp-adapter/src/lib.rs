@@ -49,5 +49,5 @@ pub use agent::{AcpAgent, ServeError, serve};
 /// The messages of the protocol.
 pub use agent_client_protocol::v1::schema;
 pub use from_acp::Refusal;
-pub use host::{AgentInfo, Host, PromptError};
+pub use host::{AgentInfo, Host, PromptCancel, PromptError};
 pub use projector::{Mode, Projector};

@@ -43,7 +43,7 @@ pub struct Projector {
     standing: Option<Vec<Todo>>,
     /// What the client was last told; none if it was told nothing.
     shown_plan: Option<Vec<Todo>>,
-    title: Option<(String, UnixMillis)>,
+    title: Option<String>,
     shown_title: Option<String>,
     step: Step,
     /// Text of a replay that may go on.
@@ -143,8 +143,9 @@ impl Projector {
     pub fn finish_replay(&mut self) -> Vec<SessionUpdate> {
         let mut updates = Vec::new();
         self.release(&mut updates);
-        if let Some((title, at)) = self.title.take() {
-            updates.push(to_acp::title(&title, at));
+        if let Some(title) = self.title.take() {
+            // The title is older than what was told behind it, and so says nothing of the time.
+            updates.push(to_acp::title(&title, None));
             self.shown_title = Some(title);
         }
         self.mode = Mode::Live;
@@ -393,11 +394,9 @@ impl Projector {
 
     fn session_title(&mut self, title: String, at: UnixMillis, out: &mut Vec<SessionUpdate>) {
         match self.mode {
-            // Given again, a title is as old as it was.
-            Mode::Replay if self.title.as_ref().is_some_and(|(last, _)| *last == title) => {}
-            Mode::Replay => self.title = Some((title, at)),
+            Mode::Replay => self.title = Some(title),
             Mode::Live if self.shown_title.as_ref() != Some(&title) => {
-                out.push(to_acp::title(&title, at));
+                out.push(to_acp::title(&title, Some(at)));
                 self.shown_title = Some(title);
             }
             Mode::Live => {}

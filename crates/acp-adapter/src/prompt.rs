@@ -11,11 +11,10 @@ use session_core::event::{ContentBlock, TurnEndReason};
 use session_core::store::ReadError;
 use session_core::{Event, LogState, Seq, SessionId};
 use tokio::task::{JoinError, JoinHandle};
-use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Attached, Connection, Occupancy, Work};
 use crate::outbox::Outbox;
-use crate::{PromptError, fault, from_acp, to_acp};
+use crate::{PromptCancel, PromptError, fault, from_acp, to_acp};
 
 type Turn = JoinHandle<Result<TurnEndReason, PromptError>>;
 type Events = BoxStream<'static, Result<Event, ReadError>>;
@@ -65,7 +64,7 @@ fn admit(
     let attached = connection.attached(&id);
     let attached = attached.ok_or_else(|| fault::no_session(&id))?;
     let content = from_acp::prompt(&request.prompt).map_err(fault::invalid)?;
-    let occupancy = attached.occupy(Work::Prompt, connection.gone.child_token())?;
+    let occupancy = attached.occupy(Work::Prompt, PromptCancel::of(&connection.gone))?;
     Ok((occupancy, content))
 }
 
@@ -95,7 +94,7 @@ async fn follow(
     while told.over.is_none() && told.next < until {
         told.tell(events.next().await).await;
     }
-    answer(ended, told.over, &occupancy.cancel)
+    answer(attached.session.id(), ended, told.over, &occupancy.cancel)
 }
 
 /// How far the client has been told of the log.
@@ -143,23 +142,33 @@ impl Telling<'_> {
 }
 
 fn answer(
+    session: &SessionId,
     ended: Result<Result<TurnEndReason, PromptError>, JoinError>,
     over: Option<Over>,
-    cancel: &CancellationToken,
+    cancel: &PromptCancel,
 ) -> Result<PromptResponse, Error> {
     // A client that cancelled is told so, even where the turn failed or ended in the meantime.
-    if cancel.is_cancelled() {
-        return Ok(PromptResponse::new(StopReason::Cancelled));
-    }
+    let is_cancelled = cancel.is_cancelled();
     let reason = match ended {
         Ok(Ok(reason)) => reason,
+        Ok(Err(error)) if is_cancelled => {
+            let error = fault::chain(&error);
+            tracing::warn!(%session, error, "a prompt that was cancelled failed");
+            return Ok(PromptResponse::new(StopReason::Cancelled));
+        }
         Ok(Err(error)) => return Err(fault::prompt(&error)),
         Err(panicked) => {
-            tracing::error!(error = %panicked, "a turn ended without a result");
+            tracing::error!(%session, error = %panicked, "a turn ended without a result");
+            if is_cancelled {
+                return Ok(PromptResponse::new(StopReason::Cancelled));
+            }
             let text = "the turn ended unexpectedly";
             return Err(Error::new(ErrorCode::INTERNAL_ERROR, text));
         }
     };
+    if is_cancelled {
+        return Ok(PromptResponse::new(StopReason::Cancelled));
+    }
     if let Some(Over::Unreadable(error)) = over {
         return Err(fault::read(&error));
     }

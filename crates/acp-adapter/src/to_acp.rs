@@ -99,12 +99,13 @@ pub fn chunk(voice: Voice, message: &str, text: String) -> SessionUpdate {
     }
 }
 
-/// The title of a session, as given at an instant.
+/// The title of a session, as given just now; without an instant where other events came later.
 #[must_use]
-pub fn title(title: &str, at: UnixMillis) -> SessionUpdate {
-    let info = SessionInfoUpdate::new()
-        .title(title.to_owned())
-        .updated_at(at.to_string());
+pub fn title(title: &str, at: Option<UnixMillis>) -> SessionUpdate {
+    let mut info = SessionInfoUpdate::new().title(title.to_owned());
+    if let Some(at) = at {
+        info = info.updated_at(at.to_string());
+    }
     SessionUpdate::SessionInfoUpdate(info)
 }
 

@@ -6,23 +6,29 @@
 //!   character does not end a connection.
 //! - Blank lines and byte order marks are passed over, and lines may end with CRLF.
 //! - A line beyond [`LONGEST_LINE`] is answered with an error and not kept.
-//! - What waits to be written goes out in one write, and a failing writer ends the connection.
+//! - What waits to be written goes out in one write, and a failing writer ends the connection. So
+//!   does one that takes nothing for [`GRACE`] once the input has ended.
+//! - An error does not carry the client's own message back.
 
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
+use agent_client_protocol::schema::MaybeUndefined;
 use agent_client_protocol::{
-    Channel, ConnectTo, ConnectionDriver, Error, RawJsonRpcMessage, Role, TransportFrame,
+    Channel, ConnectTo, ConnectionDriver, Error, RawJsonRpcMessage, RawJsonRpcResponse, Role,
+    TransportFrame,
 };
 use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either, FutureExt as _};
 use futures::stream::{self, Stream, StreamExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::ServeError;
 use crate::outbox::Room;
@@ -32,6 +38,9 @@ pub(crate) const LONGEST_LINE: usize = 64 << 20;
 
 /// How much is put into one write, in bytes.
 const BATCH: usize = 64 << 10;
+
+/// How long a client that has ended its input may leave a write waiting.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// A pair of byte streams that carries one connection.
 pub(crate) struct Transport<R, W> {
@@ -96,10 +105,12 @@ where
         let (theirs, ours) = Channel::duplex();
         let (frames, incoming) = ours.into_parts();
         let (finish, finishing) = oneshot::channel();
-        let note = broken.clone();
+        let (note, input_ended) = (broken.clone(), CancellationToken::new());
+        let said_all = input_ended.clone();
         let reading = async move {
             match read(reader, &incoming, LONGEST_LINE).await {
                 Ok(()) => {
+                    said_all.cancel();
                     // Tells the other side that the input has ended; output may still go on.
                     drop(incoming);
                     future::pending().await
@@ -110,7 +121,7 @@ where
         let writing = async move {
             let _closed_when_done = room.close_on_drop();
             let frames = until_finished(frames, finishing);
-            let written = write(frames, writer, &room).await;
+            let written = write(frames, writer, &room, &input_ended).await;
             written.map_err(|error| broken.note(ServeError::Write(error)))
         };
         let driver = async move {
@@ -261,15 +272,17 @@ async fn write(
     frames: impl Stream<Item = TransportFrame>,
     writer: impl AsyncWrite,
     room: &Room,
+    input_ended: &CancellationToken,
 ) -> io::Result<()> {
     let (mut frames, mut writer) = (pin!(frames), pin!(writer));
     while let Some(frame) = frames.next().await {
         let (mut batch, mut updates) = (Vec::new(), 0);
         let mut next = Some(frame);
-        while let Some(frame) = next {
+        while let Some(mut frame) = next {
             if let TransportFrame::Single(RawJsonRpcMessage::Notification(_)) = &frame {
                 updates += 1;
             }
+            drop_echo(&mut frame);
             match frame.to_json() {
                 Ok(line) => {
                     batch.extend_from_slice(line.as_bytes());
@@ -284,11 +297,51 @@ async fn write(
                 None
             };
         }
-        writer.write_all(&batch).await?;
-        writer.flush().await?;
+        let mut rest = batch.as_slice();
+        while !rest.is_empty() {
+            if in_time(writer.write_buf(&mut rest), input_ended).await? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        in_time(writer.flush(), input_ended).await?;
         room.leave(updates);
     }
-    writer.shutdown().await
+    in_time(writer.shutdown(), input_ended).await
+}
+
+/// Waits for one step of writing; no longer than [`GRACE`] once the input has ended. Before that, a
+/// client may take its time.
+async fn in_time<T>(
+    step: impl Future<Output = io::Result<T>>,
+    input_ended: &CancellationToken,
+) -> io::Result<T> {
+    let mut step = pin!(step);
+    tokio::select! {
+        biased;
+        done = &mut step => return done,
+        () = input_ended.cancelled() => {}
+    }
+    let waited = tokio::time::timeout(GRACE, step).await;
+    waited.unwrap_or_else(|_| {
+        let text = "the client has ended its input and does not read";
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    })
+}
+
+/// Takes the parameters out of an error that says that they cannot be read: the protocol crate puts
+/// them there, whatever their length.
+fn drop_echo(frame: &mut TransportFrame) {
+    if let TransportFrame::Single(RawJsonRpcMessage::Response(RawJsonRpcResponse::Error {
+        error,
+        ..
+    })) = frame
+        && let MaybeUndefined::Value(Value::Object(data)) = &mut error.data
+        && data
+            .get("phase")
+            .is_some_and(|phase| phase == "deserialization")
+    {
+        data.remove("json");
+    }
 }
 
 #[cfg(test)]

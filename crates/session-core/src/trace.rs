@@ -84,14 +84,14 @@ pub enum TraceViolation {
         /// The step it names.
         step: u64,
     },
-    /// A result without a call in its step.
+    /// A result without a call in its step, or for a call that has one.
     #[error("result for call {call_id}, which is not pending in this step")]
     NotPending {
         /// The call.
         call_id: CallId,
     },
-    /// A call that this step has started already.
-    #[error("call {call_id} starts twice in one step")]
+    /// A call that this step has started or answered already.
+    #[error("call {call_id} was started or answered in this step before")]
     RepeatedCall {
         /// The call.
         call_id: CallId,
@@ -178,7 +178,7 @@ impl Trace {
                     ..
                 }) => {
                     let open = self.in_step(turn, step)?;
-                    if open.started.contains_key(&call_id) {
+                    if open.started.contains_key(&call_id) || open.answered.contains(&call_id) {
                         return Err(TraceViolation::RepeatedCall { call_id });
                     }
                     open.started.insert(call_id, event.seq());
@@ -258,13 +258,13 @@ impl Trace {
         let Some((call_id, _, is_error)) = result.outcome() else {
             return Ok(());
         };
-        let pending = open.started.contains_key(call_id) && !open.answered.contains(call_id);
+        let started = open.started.contains_key(call_id);
         let never_started = is_error
             && result
                 .error
                 .as_ref()
                 .is_some_and(|error| error.code == NOT_STARTED);
-        if !pending && !never_started {
+        if open.answered.contains(call_id) || !(started || never_started) {
             return Err(TraceViolation::NotPending {
                 call_id: call_id.clone(),
             });
@@ -480,6 +480,28 @@ mod tests {
         let mut no_failure = result(1, 1, "c");
         no_failure.error = not_started.error;
         assert_eq!(refused(in_a_step([appended(&no_failure)])), not_pending);
+    }
+
+    #[test]
+    fn a_call_that_was_said_to_have_failed_is_settled() {
+        let call_id = || CallId::from("c");
+        let not_started = || appended(&failed(1, 1, "c", NOT_STARTED));
+        let late = in_a_step([not_started(), call(1, 1, "c")]);
+        let repeated = TraceViolation::RepeatedCall { call_id: call_id() };
+        assert_eq!(refused(late), repeated);
+
+        let not_pending = TraceViolation::NotPending { call_id: call_id() };
+        let twice = in_a_step([not_started(), not_started()]);
+        assert_eq!(refused(twice), not_pending);
+        let ran = in_a_step([call(1, 1, "c"), appended(&result(1, 1, "c")), not_started()]);
+        assert_eq!(refused(ran), not_pending);
+        // A call of the same name in another step is another call.
+        holds(in_a_step([
+            not_started(),
+            step_end(1, 1),
+            step_start(1, 2),
+            call(1, 2, "c"),
+        ]));
     }
 
     #[test]

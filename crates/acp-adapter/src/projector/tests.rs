@@ -236,7 +236,7 @@ struct Screen {
     texts: BTreeMap<String, String>,
     calls: BTreeMap<String, AcpCall>,
     plan: Vec<PlanEntry>,
-    title: Option<(String, String)>,
+    title: Option<String>,
 }
 
 impl Screen {
@@ -286,8 +286,7 @@ impl Screen {
             }
             SessionUpdate::Plan(plan) => self.plan.clone_from(&plan.entries),
             SessionUpdate::SessionInfoUpdate(info) => {
-                let title = info.title.value().cloned().unwrap();
-                self.title = Some((title, info.updated_at.value().cloned().unwrap()));
+                self.title = info.title.value().cloned();
             }
             other => panic!("not sent to this client: {other:?}"),
         }

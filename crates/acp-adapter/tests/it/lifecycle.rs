@@ -1,13 +1,17 @@
 //! Beginning, closing and ending; and what comes in broken.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_adapter::{AcpAgent, Host, ServeError};
-use serde_json::json;
+use serde_json::{Value, json};
 use session_core::MemoryStore;
-use session_core::event::{TurnEnd, TurnEndReason};
+use session_core::event::{AbortReason, TurnEndReason};
+use session_core::faults::{Faults, FaultyStore, Operation};
+use tokio::time::{Instant, sleep};
 
-use crate::support::{Client, TestHost};
+use crate::support::{Client, TestHost, last_end};
 
 #[tokio::test]
 async fn a_client_learns_what_the_agent_can_do() {
@@ -164,10 +168,8 @@ async fn a_client_that_vanishes_leaves_a_closed_turn() {
     let served = client.vanish().await;
     assert!(matches!(served, Ok(()) | Err(ServeError::Write(_))));
     assert!(host.live(&session).is_none());
-    let head = live.head().unwrap();
-    let last = live.page(head).await.unwrap().remove(0);
-    let ended: TurnEnd = last.decode().unwrap();
-    assert!(matches!(ended.reason, TurnEndReason::Aborted { .. }));
+    let reason = AbortReason::Disposed;
+    assert_eq!(last_end(&live).await, TurnEndReason::Aborted { reason });
 }
 
 #[tokio::test]
@@ -183,21 +185,137 @@ async fn a_client_that_does_not_read_on_keeps_no_session() {
     assert!(host.live(&session).is_none());
 }
 
-#[tokio::test]
-async fn a_client_that_says_nothing_more_and_reads_nothing_keeps_no_session() {
+#[tokio::test(start_paused = true)]
+async fn a_client_that_says_nothing_more_and_reads_nothing_is_given_up() {
+    let host = TestHost::new();
+    let mut client = Client::ready(&host).await;
+    let (stuck, waiting) = (
+        client.new_session("/p").await,
+        client.new_session("/p").await,
+    );
+    client.ask_prompt(&waiting, "wait").await;
+    client.update("plan").await;
+    // More than fits between the two, so the agent is stuck in the middle of it.
+    client.ask_prompt(&stuck, "long").await;
+    client.update("agent_message_chunk").await;
+    let live = [&stuck, &waiting].map(|session| host.live(session).unwrap());
+
+    let begun = Instant::now();
+    let served = client.turn_away().await;
+    let Err(ServeError::Write(error)) = served else {
+        panic!("{served:?}");
+    };
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(begun.elapsed().as_secs(), 5);
+    assert!(host.live(&stuck).is_none() && host.live(&waiting).is_none());
+    assert_eq!(last_end(&live[0]).await, TurnEndReason::Completed);
+    let reason = AbortReason::Disposed;
+    assert_eq!(last_end(&live[1]).await, TurnEndReason::Aborted { reason });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_slowly_is_told_everything() {
     let host = TestHost::new();
     let mut client = Client::ready(&host).await;
     let session = client.new_session("/p").await;
-    client.ask_prompt(&session, "long").await;
-    client.update("agent_message_chunk").await;
+    let prompt = client.ask_prompt(&session, "long").await;
     client.end_input().await;
-    let closed = async {
-        while host.live(&session).is_some() {
-            tokio::task::yield_now().await;
+    for number in 0..2000 {
+        // Further apart than what the two buffers between hold.
+        if number % 100 == 0 {
+            sleep(Duration::from_secs(4)).await;
         }
-    };
-    let patience = std::time::Duration::from_secs(20);
-    tokio::time::timeout(patience, closed).await.unwrap();
+        let line = client.line().await.unwrap();
+        let text = &line["params"]["update"]["content"]["text"];
+        assert_eq!(text, &json!(format!("{number} ")));
+    }
+    assert_eq!(client.line().await.unwrap()["id"], prompt);
+    client.hang_up().await.1.unwrap();
+}
+
+/// A client, and the id of a session which it has closed, over a store that may be slow.
+async fn over_a_slow_store() -> (Arc<FaultyStore<MemoryStore>>, AcpAgent, Client, String) {
+    let store = Arc::new(FaultyStore::new(MemoryStore::shared()));
+    let host = TestHost::over(Arc::clone(&store));
+    let agent = AcpAgent::new(host as Arc<dyn Host>);
+    let mut client = Client::connect(&agent).initialized().await;
+    let session = client.new_session("/p").await;
+    client.prompt(&session, "hello").await.result();
+    let close = json!({ "sessionId": session });
+    client.request("session/close", close).await.result();
+    (store, agent, client, session)
+}
+
+/// Asks for something of which the store makes one operation wait.
+async fn ask_held(
+    client: &mut Client,
+    faults: &Faults,
+    held: Operation,
+    method: &str,
+    params: Value,
+) -> u64 {
+    let before = faults.count_of(held);
+    faults.delay(held, Duration::from_secs(10));
+    let id = client.ask(method, params).await;
+    while faults.count_of(held) == before {
+        tokio::task::yield_now().await;
+    }
+    faults.clear();
+    id
+}
+
+/// Uses sessions in every way. The answer to anything else must not come in between.
+async fn use_another_session(client: &mut Client) {
+    let session = client.new_session("/p").await;
+    client.prompt(&session, "hello").await.result();
+    let close = json!({ "sessionId": session });
+    client.request("session/close", close).await.result();
+    client.load(&session, "/p").await.result();
+    client.prompt(&session, "hello").await.result();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_session_waits_for_one_that_is_slow_to_open() {
+    let (store, agent, mut client, slow) = over_a_slow_store().await;
+    let mut other = Client::connect(&agent).initialized().await;
+    let load = json!({ "sessionId": slow, "cwd": "/p", "mcpServers": [] });
+    let (faults, held) = (store.faults(), Operation::Read);
+    let begun = Instant::now();
+    let id = ask_held(&mut client, faults, held, "session/load", load).await;
+    use_another_session(&mut client).await;
+    use_another_session(&mut other).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    client.answer(id).await.result();
+    client.prompt(&slow, "hello").await.result();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_session_waits_for_one_that_is_slow_to_close() {
+    let (store, agent, mut client, slow) = over_a_slow_store().await;
+    let mut other = Client::connect(&agent).initialized().await;
+    client.load(&slow, "/p").await.result();
+    let (faults, held) = (store.faults(), Operation::Release);
+    let close = json!({ "sessionId": slow });
+    let begun = Instant::now();
+    let id = ask_held(&mut client, faults, held, "session/close", close).await;
+    use_another_session(&mut client).await;
+    use_another_session(&mut other).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    client.answer(id).await.result();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_being_closed_can_be_loaded_again() {
+    let (store, agent, mut client, session) = over_a_slow_store().await;
+    let mut other = Client::connect(&agent).initialized().await;
+    client.load(&session, "/p").await.result();
+    let (faults, held) = (store.faults(), Operation::Release);
+    let close = json!({ "sessionId": session });
+    let id = ask_held(&mut client, faults, held, "session/close", close).await;
+    // Waits for the end of the close, and is open when it is answered.
+    other.load(&session, "/p").await.result();
+    client.answer(id).await.result();
+    other.prompt(&session, "hello").await.result();
 }
 
 #[tokio::test]
@@ -253,6 +371,20 @@ async fn broken_input_does_not_end_the_connection() {
     let answer = client.answer(9).await;
     let said = &answer.of("agent_message_chunk")[0]["content"]["text"];
     assert_eq!(said, "you said: caf\u{fffd} \u{fffd}");
+}
+
+#[tokio::test]
+async fn parameters_that_cannot_be_read_are_not_carried_back() {
+    let mut client = Client::ready(&TestHost::new()).await;
+    for method in ["session/new", "session/load", "session/prompt"] {
+        let params = json!({ "_meta": { "note": "secret" } });
+        let answer = client.request(method, params).await;
+        assert_eq!(answer.error().0, -32602, "{method}");
+        let error = &answer.response["error"];
+        assert!(!error.to_string().contains("secret"), "{error}");
+        let text = error["data"]["error"].as_str().unwrap();
+        assert!(text.starts_with("missing field"), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use acp_adapter::{AcpAgent, Host};
 use serde_json::json;
+use session_core::event::{AbortReason, TurnEndReason};
 
-use crate::support::{Client, TestHost};
+use crate::support::{Client, Log, TestHost, last_end};
 
 #[tokio::test]
 async fn each_end_of_a_turn_has_its_stop_reason() {
@@ -157,7 +158,8 @@ async fn a_prompt_is_refused_before_anything_is_written() {
 
 #[tokio::test]
 async fn cancelling_ends_a_prompt_as_cancelled_and_the_next_one_runs() {
-    let mut client = Client::ready(&TestHost::new()).await;
+    let host = TestHost::new();
+    let mut client = Client::ready(&host).await;
     let session = client.new_session("/p").await;
     let id = client.ask_prompt(&session, "wait").await;
     client.update("plan").await;
@@ -174,6 +176,9 @@ async fn cancelling_ends_a_prompt_as_cancelled_and_the_next_one_runs() {
     assert_eq!(closed.last().unwrap()["toolCallId"], "1.2.call_0");
     assert_eq!(closed.last().unwrap()["status"], "failed");
     assert!(answer.of("plan").is_empty());
+    let reason = AbortReason::User;
+    let ended = last_end(&host.live(&session).unwrap()).await;
+    assert_eq!(ended, TurnEndReason::Aborted { reason });
 
     let next = client.prompt(&session, "hello").await;
     assert_eq!(next.result()["stopReason"], "end_turn");
@@ -203,6 +208,20 @@ async fn a_turn_that_fails_because_it_was_cancelled_is_cancelled() {
         .await;
     let answer = client.answer(id).await;
     assert_eq!(answer.result()["stopReason"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_prompt_that_cannot_be_run_is_logged_though_it_was_cancelled() {
+    let (log, _logging) = Log::begin();
+    let mut client = Client::ready(&TestHost::new()).await;
+    let session = client.new_session("/p").await;
+    let id = client.ask_prompt(&session, "break when cancelled").await;
+    client
+        .notify("session/cancel", json!({ "sessionId": session }))
+        .await;
+    let answer = client.answer(id).await;
+    assert_eq!(answer.result()["stopReason"], "cancelled");
+    insta::assert_snapshot!(log.text());
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! A harness whose turns are written by hand, and a client that speaks raw lines.
 
-use std::sync::Arc;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_adapter::{AcpAgent, AgentInfo, Host, PromptError, ServeError};
+use acp_adapter::{AcpAgent, AgentInfo, Host, PromptCancel, PromptError, ServeError};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use session_core::event::{
@@ -12,19 +13,20 @@ use session_core::event::{
     Role, SessionTitle, StepEnd, StepStart, StreamChunk, TitleSource, Todo, TodoStatus, TodoWrite,
     ToolCall, ToolResult, TurnEnd, TurnEndReason, TurnError, TurnStart, UserMessage,
 };
+use session_core::store::LeaseStore;
 use session_core::{
-    CountedIds, LogState, MemoryStore, NewEvent, Session, Sessions, SteppingClock, SurfaceMeta,
-    UnixMillis,
+    CountedIds, EventStore, LogState, MemoryStore, NewEvent, Session, Sessions, SteppingClock,
+    SurfaceMeta, UnixMillis,
 };
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use tool_runtime::{
     CallPresentation, Tool, ToolContext, ToolDefinition, ToolFailure, ToolGuard, ToolKind,
     ToolRegistry, ToolSuccess,
 };
+use tracing::subscriber::DefaultGuard;
 
 /// What ends a test that waits for what does not come.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -66,7 +68,7 @@ impl TestHost {
     }
 
     /// A process of its own over a store that may be shared.
-    pub(crate) fn over(store: Arc<MemoryStore>) -> Arc<Self> {
+    pub(crate) fn over<S: EventStore + LeaseStore>(store: Arc<S>) -> Arc<Self> {
         let start = UnixMillis::new(1_700_000_000_000);
         let sessions = Sessions::builder(store.clone())
             .leases(store)
@@ -115,7 +117,7 @@ impl Host for TestHost {
         &self,
         session: &Session,
         content: Vec<ContentBlock>,
-        cancel: CancellationToken,
+        cancel: PromptCancel,
     ) -> Result<TurnEndReason, PromptError> {
         let said = match content.as_slice() {
             [ContentBlock::Text { text }, ..] => text.clone(),
@@ -123,6 +125,10 @@ impl Host for TestHost {
         };
         match said.as_str() {
             "break" => return Err(PromptError::Failed("the disk is full".into())),
+            "break when cancelled" => {
+                cancel.cancelled().await;
+                return Err(PromptError::Failed("the disk is full".into()));
+            }
             "panic" => panic!("as asked"),
             _ => {}
         }
@@ -280,7 +286,7 @@ impl<'a> Turn<'a> {
             .await;
     }
 
-    async fn work(&self, said: &str, cancel: &CancellationToken) -> TurnEndReason {
+    async fn work(&self, said: &str, cancel: &PromptCancel) -> TurnEndReason {
         let (text, thought) = (
             |index, text: &str| StreamChunk::TextDelta {
                 index,
@@ -344,10 +350,8 @@ impl<'a> Turn<'a> {
                     .await;
                 self.step(2).await;
                 self.call(2, "call_0", "sleep", &json!({})).await;
-                cancel.cancelled().await;
-                TurnEndReason::Aborted {
-                    reason: AbortReason::User,
-                }
+                let reason = cancel.cancelled().await;
+                TurnEndReason::Aborted { reason }
             }
             "fail when cancelled" => {
                 cancel.cancelled().await;
@@ -392,6 +396,47 @@ impl<'a> Turn<'a> {
             }
         }
     }
+}
+
+/// What this thread writes to the program's log.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Begins to take note, until the guard is dropped.
+    pub(crate) fn begin() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_max_level(tracing::Level::INFO)
+            .with_ansi(false)
+            .without_time()
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How the last turn of a session ended.
+pub(crate) async fn last_end(session: &Session) -> TurnEndReason {
+    let last = session.page(session.head().unwrap()).await.unwrap();
+    let ended: TurnEnd = last[0].decode().unwrap();
+    ended.reason
 }
 
 /// A client: what it writes, what it reads, and a record of both.
@@ -568,6 +613,14 @@ impl Client {
             rest.push(line);
         }
         (rest, self.served.await.unwrap())
+    }
+
+    /// Says nothing more and reads nothing, but stays until the agent has ended.
+    pub(crate) async fn turn_away(mut self) -> Result<(), ServeError> {
+        self.end_input().await;
+        let served = tokio::time::timeout(PATIENCE, self.served).await;
+        drop(self.reader);
+        served.expect("the agent outlives its client").unwrap()
     }
 
     /// Goes away without a word.

@@ -108,22 +108,14 @@ impl<S: Store> World<S> {
 
     /// Memory and disk agree about every session, or whoever uses the memory is told.
     async fn agrees(&mut self) {
-        let query = ListQuery {
-            filter: ListFilter {
-                include_blank: true,
-                ..ListFilter::default()
-            },
-            ..ListQuery::default()
-        };
-        let page = self.store.inner().list(&query).await.unwrap();
-        for entry in page.entries {
+        for entry in self.entries().await {
             let id = entry.header.id.clone();
             let stored = self.stored_is_sound(&entry).await;
             if let Some(session) = self.sessions.live(&id)
                 && session.head() != stored.last().map(Event::seq)
             {
                 let behind = session.append(vec![note()]).await.unwrap_err();
-                assert!(is_conflict(&behind), "{behind}");
+                assert!(is_told(&behind), "{behind}");
                 assert_eq!(log(&**self.store.inner(), id.as_str()).await, stored);
             }
             self.goes_on(&id).await;
@@ -137,6 +129,34 @@ impl<S: Store> World<S> {
                 "an acknowledged event is missing"
             );
         }
+    }
+
+    /// A session that did not open is free for other processes, unless nobody here knows whether
+    /// the lease was granted.
+    async fn holds_no_lease_for_nothing(&self, cause: Injected) {
+        let acquire = Operation::Acquire;
+        if cause == (Injected::AnswerLost { operation: acquire }) {
+            return;
+        }
+        for entry in self.entries().await {
+            let id = entry.header.id;
+            if self.sessions.live(&id).is_none() {
+                let elsewhere = Self::process(&self.store);
+                within(elsewhere.open(&id)).await.unwrap();
+                elsewhere.close_all().await;
+            }
+        }
+    }
+
+    async fn entries(&self) -> Vec<CatalogueEntry> {
+        let query = ListQuery {
+            filter: ListFilter {
+                include_blank: true,
+                ..ListFilter::default()
+            },
+            ..ListQuery::default()
+        };
+        self.store.inner().list(&query).await.unwrap().entries
     }
 
     async fn stored_is_sound(&self, entry: &CatalogueEntry) -> Vec<Event> {
@@ -174,6 +194,11 @@ fn fold(events: &[Event]) -> LogState {
     LogState::fold(&Vocabulary::core(), events).unwrap()
 }
 
+/// Whether the caller learns that the session is not what is stored any more.
+fn is_told(failure: &AppendFailure) -> bool {
+    is_conflict(failure) || matches!(failure, AppendFailure::Lost { .. })
+}
+
 fn is_conflict(failure: &AppendFailure) -> bool {
     matches!(failure, AppendFailure::Store(AppendError::Conflict { .. }))
 }
@@ -187,6 +212,7 @@ enum Path {
     OpenAndRepair,
     TakeOver,
     Append,
+    Stage,
     Subscribe,
     Close,
     Follow,
@@ -195,13 +221,14 @@ enum Path {
 }
 
 impl Path {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Create,
         Self::CreateWithASeed,
         Self::Open,
         Self::OpenAndRepair,
         Self::TakeOver,
         Self::Append,
+        Self::Stage,
         Self::Subscribe,
         Self::Close,
         Self::Follow,
@@ -223,7 +250,7 @@ impl Path {
                 };
                 world.store.acquire(&"a".into(), &gone, TIME).await.unwrap();
             }
-            Self::Append | Self::Close => {
+            Self::Append | Self::Stage | Self::Close => {
                 let session = world.sessions.create(named("a")).await.unwrap();
                 world.append(&session, vec![turn(1)]).await.unwrap();
             }
@@ -269,6 +296,18 @@ impl Path {
                 world.append(&session, vec![todos()]).await?;
                 world.append(&session, vec![turn_end(1), turn(2)]).await?;
                 world.append(&session, vec![todos()]).await
+            }
+            Self::Stage => {
+                // Opened again, as whoever was told that staged events are lost has to.
+                let session = world.sessions.open(&id).await?;
+                let mut staged = session.stage(vec![note()]).await?;
+                staged.extend(session.stage(vec![note(), note()]).await?);
+                session.flush().await?;
+                staged.extend(session.stage(vec![note()]).await?);
+                session.flush().await?;
+                let staged = staged.into_iter().map(|event| (id.clone(), event));
+                world.acknowledged.extend(staged);
+                Ok(())
             }
             Self::Subscribe => {
                 let session = world.live("a");
@@ -323,13 +362,10 @@ impl Path {
     }
 
     /// Whether nobody need be told of a failure: a lease that was not given back ends with its
-    /// holder, and a follower that has its page does not ask for the end.
+    /// holder, and a follower that has all it waits for does not ask for the end.
     const fn may_pass_unnoticed(self, moment: Moment) -> bool {
-        match self {
-            Self::Close => true,
-            Self::Follow => matches!(moment, Moment::After),
-            _ => false,
-        }
+        let follows = matches!(self, Self::Follow | Self::Subscribe);
+        matches!(self, Self::Close) || follows && matches!(moment, Moment::After)
     }
 }
 
@@ -350,10 +386,12 @@ async fn each_operation_fails_in_turn<S: Store>(fresh: impl AsyncFn() -> Fresh<S
                         !was_met || path.may_pass_unnoticed(moment),
                         "{path:?} did not notice: {moment:?} {nth}"
                     ),
-                    Err(error) => assert!(
-                        Injected::cause_of(&**error).is_some(),
-                        "{path:?} failed for another reason: {moment:?} {nth}: {error}"
-                    ),
+                    Err(error) => {
+                        let Some(cause) = Injected::cause_of(&**error) else {
+                            panic!("{path:?} failed for another reason: {moment:?} {nth}: {error}");
+                        };
+                        world.holds_no_lease_for_nothing(*cause).await;
+                    }
                 }
                 world.agrees().await;
                 if !was_met {
@@ -464,6 +502,40 @@ async fn an_append_whose_answer_is_lost_leaves_a_session_that_opens_again_with_t
     // The handle of before is of no more use, and says so.
     let late = session.append(vec![todos()]).await.unwrap_err();
     assert!(matches!(late, AppendFailure::Closed { .. }), "{late}");
+    world.agrees().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_begins_a_new_life_and_fails_leaves_the_boundary_due() {
+    let mut world = World::new(&MemoryStore::shared());
+    world.closed("a").await;
+    let session = world.sessions.open(&"a".into()).await.unwrap();
+    for nth in 1..3 {
+        let faults = world.store.faults();
+        faults.fail_nth_of(Operation::Append, 1, Moment::Before);
+        let outcome = session.append(vec![note(); nth]).await;
+        outcome.unwrap_err();
+    }
+    world.append(&session, vec![note()]).await.unwrap();
+    let stored = log(&**world.store.inner(), "a").await;
+    let kinds: Vec<&str> = stored[3..].iter().map(Event::kind).collect();
+    assert_eq!(kinds, ["session/end-seed", "test/note"]);
+    world.agrees().await;
+}
+
+#[tokio::test]
+async fn a_staged_batch_whose_answer_is_lost_is_found_when_the_session_is_opened_again() {
+    let mut world = World::new(&MemoryStore::shared());
+    Path::Stage.prepare(&mut world).await;
+    let session = world.live("a");
+    let faults = world.store.faults();
+    faults.fail_nth_of(Operation::Append, 1, Moment::After);
+    let staged = session.stage(vec![note()]).await.unwrap();
+    session.flush().await.unwrap_err();
+    // What follows it would have no place.
+    let told = session.append(vec![note()]).await.unwrap_err();
+    assert!(matches!(told, AppendFailure::Lost { .. }), "{told}");
+    assert_eq!(log(&**world.store.inner(), "a").await[1..], staged);
     world.agrees().await;
 }
 

@@ -2,13 +2,13 @@
 
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
-use session_core::event::{EndSeed, TodoWrite, TurnStart};
+use session_core::event::{TodoWrite, TurnStart};
 use session_core::jsonl::{self, Decoder, Row};
 use session_core::store::ReadRange;
 use session_core::testing::valid_log;
 use session_core::{
     AppendFailure, CatalogueChange, CatalogueEntry, Event, EventStore as _, LogState, MemoryStore,
-    NewEvent, NewSession, Payload, Seq, Sessions, SurfaceMeta, SurfaceOp, UnixMillis, Vocabulary,
+    NewEvent, NewSession, Payload, Seq, Sessions, SurfaceOp, UnixMillis, Vocabulary,
     repair,
 };
 

@@ -18,7 +18,7 @@ use session_core::{
     SteppingClock, SurfaceMeta, SurfaceOp, Vocabulary, repair,
 };
 
-use crate::support::{TIME, header, log, notes, refused, seq, shown, within};
+use crate::support::{TIME, log, notes, refused, seq, shown, within};
 
 /// Sessions of the world. Few, so that the processes meet.
 const IDS: [&str; 3] = ["a", "b", "c"];
@@ -39,6 +39,12 @@ enum Step {
         which: u8,
         choices: Vec<u8>,
         length: u8,
+    },
+    /// Batches that are staged one after another, and a barrier.
+    Stage {
+        which: u8,
+        choices: Vec<u8>,
+        batches: u8,
     },
     /// A batch of which the last event breaks a rule.
     AppendRefused {
@@ -61,8 +67,10 @@ enum Step {
         which: u8,
         from: u8,
     },
+    /// With a staged batch under way, if there is anything to say.
     Close {
         which: u8,
+        choices: Vec<u8>,
     },
     /// A process ends, with an append to one of its sessions under way.
     Crash {
@@ -89,13 +97,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (who(), which()).prop_map(|(who, which)| Step::Open { who, which }),
         10 => (which(), choices(), 1..9_u8)
             .prop_map(|(which, choices, length)| Step::Append { which, choices, length }),
+        4 => (which(), choices(), 1..4_u8)
+            .prop_map(|(which, choices, batches)| Step::Stage { which, choices, batches }),
         2 => (which(), any::<u8>()).prop_map(|(which, rule)| Step::AppendRefused { which, rule }),
         3 => (which(), choices(), 0..4_u8)
             .prop_map(|(which, choices, polls)| Step::AppendDropped { which, choices, polls }),
         2 => (who(), which(), 0..3_u8)
             .prop_map(|(who, which, ahead)| Step::AppendForeign { who, which, ahead }),
         3 => (which(), any::<u8>()).prop_map(|(which, from)| Step::Subscribe { which, from }),
-        2 => which().prop_map(|which| Step::Close { which }),
+        2 => (which(), choices()).prop_map(|(which, choices)| Step::Close { which, choices }),
         1 => (who(), which(), 0..4_u8)
             .prop_map(|(who, which, polls)| Step::Crash { who, which, polls }),
         3 => (who(), which(), any::<u8>(), any::<Option<u8>>(), any::<bool>())
@@ -174,6 +184,11 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
                 choices,
                 length,
             } => self.append(&id(which), &choices, length.into()).await,
+            Step::Stage {
+                which,
+                choices,
+                batches,
+            } => self.stage(&id(which), &choices, batches).await,
             Step::AppendRefused { which, rule } => {
                 self.append_refused(&id(which), rule.into()).await;
             }
@@ -187,7 +202,7 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
                     .await;
             }
             Step::Subscribe { which, from } => self.subscribe(&id(which), from.into()),
-            Step::Close { which } => self.close(&id(which)).await,
+            Step::Close { which, choices } => self.close(&id(which), &choices).await,
             Step::Crash { who, which, polls } => {
                 self.crash(who.into(), &id(which), polls).await;
             }
@@ -320,13 +335,44 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
         assert_eq!(appended.unwrap(), returned);
     }
 
+    async fn stage(&mut self, id: &SessionId, choices: &[u8], batches: u8) {
+        let Some(who) = self.holder(id) else { return };
+        let mut staged = Vec::new();
+        for _ in 0..batches {
+            let batch = self.batch(who, id, choices, 2);
+            let opened = &self.processes[who].open[id];
+            match within(opened.session.stage(batch.clone())).await {
+                Ok(events) => staged.push((batch, events)),
+                Err(failure) if opened.is_behind => {
+                    return self.fell_behind(who, id, &failure).await;
+                }
+                Err(other) => panic!("{other}"),
+            }
+            if opened.script.is_empty() {
+                // What comes next follows from what is stored.
+                break;
+            }
+        }
+        let opened = self.processes[who].open.get_mut(id).unwrap();
+        let flushed = within(opened.session.flush()).await;
+        if opened.is_behind {
+            self.fell_behind(who, id, &flushed.unwrap_err()).await;
+            return;
+        }
+        flushed.unwrap();
+        let log = self.logs.get_mut(id).unwrap();
+        for (batch, events) in staged.into_iter().filter(|(batch, _)| !batch.is_empty()) {
+            assert_eq!(events, commit(opened, log, batch));
+        }
+    }
+
     /// An append met what another program had appended. The session is of no more use, and is
     /// opened again.
     async fn fell_behind(&mut self, who: usize, id: &SessionId, failure: &AppendFailure) {
-        assert!(
-            matches!(failure, AppendFailure::Store(AppendError::Conflict { .. })),
-            "{failure}"
-        );
+        let (AppendFailure::Store(source) | AppendFailure::Lost { source, .. }) = failure else {
+            panic!("{failure}");
+        };
+        assert!(matches!(source, AppendError::Conflict { .. }), "{failure}");
         let old = self.processes[who].open.remove(id).unwrap();
         let fresh = within(self.processes[who].sessions.open(id)).await.unwrap();
         self.end(old).await;
@@ -410,8 +456,17 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
         opened.subscriptions.push((from, events));
     }
 
-    async fn close(&mut self, id: &SessionId) {
+    async fn close(&mut self, id: &SessionId, choices: &[u8]) {
         let Some(who) = self.holder(id) else { return };
+        if !self.processes[who].open[id].is_behind {
+            let batch = self.batch(who, id, choices, 2);
+            let opened = self.processes[who].open.get_mut(id).unwrap();
+            let staged = within(opened.session.stage(batch.clone())).await.unwrap();
+            if !batch.is_empty() {
+                let log = self.logs.get_mut(id).unwrap();
+                assert_eq!(staged, commit(opened, log, batch));
+            }
+        }
         within(self.processes[who].sessions.close(id)).await;
         let opened = self.processes[who].open.remove(id).unwrap();
         self.end(opened).await;
@@ -431,7 +486,13 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
             assert_eq!(seen, part(log, from, known));
         }
         let late = session.append(notes_to_append()).await.unwrap_err();
-        assert!(matches!(late, AppendFailure::Closed { .. }), "{late}");
+        assert!(
+            matches!(
+                late,
+                AppendFailure::Closed { .. } | AppendFailure::Lost { .. }
+            ),
+            "{late}"
+        );
     }
 
     async fn crash(&mut self, who: usize, id: &SessionId, polls: u8) {
@@ -604,7 +665,7 @@ async fn holds<S: Store>(another: impl AsyncFn() -> Arc<S>, steps: Vec<Step>) {
         world.check().await;
     }
     for id in IDS {
-        world.close(&id.into()).await;
+        world.close(&id.into(), &[]).await;
     }
     // Whoever comes next finds all of it.
     let next = Process::new((world.another)().await);

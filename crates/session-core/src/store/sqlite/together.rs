@@ -116,7 +116,7 @@ impl<'a> Together<'a> {
              is_open = coalesce(change.value ->> 3, is_open) from json_each(",
         );
         sql.push_bind(json!(changes).to_string());
-        sql.push(") change where key = change.value ->> 0; commit");
+        sql.push(") change where session.key = change.value ->> 0; commit");
         sql.build().execute(connection).await.map(drop)
     }
 }
@@ -140,5 +140,72 @@ impl<'a> Row<'a> {
             op,
             sources,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Connection as _;
+
+    use super::*;
+    use crate::given::{log, step_start, turn_start};
+    use crate::store::{FenceToken, Owner};
+    use crate::{Header, RandomIds, Seq, SessionId};
+
+    /// A leased session of two events, what the writer knows of it, and its lease.
+    async fn in_use(session: &SessionId) -> (SqliteConnection, Cache, Option<FenceToken>) {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let migrator = sqlx::migrate!("../../migrations/sqlite");
+        migrator.run(&mut connection).await.unwrap();
+        let mut cache = Cache::default();
+        let header = Header::new(session.clone(), UnixMillis::EPOCH);
+        let seed = log([turn_start(1), step_start(1, 1)]);
+        let acquire = Request::Acquire {
+            session: session.clone(),
+            owner: Owner::this_process(&RandomIds),
+            now: UnixMillis::EPOCH,
+        };
+        let mut lease = None;
+        for request in [Request::Create { header, seed }, acquire] {
+            let written = request.write(&mut connection, &mut cache).await.unwrap();
+            lease = written.unwrap();
+        }
+        (connection, cache, lease)
+    }
+
+    fn append(session: &SessionId, fence: Option<FenceToken>) -> Request {
+        let event = step_start(1, 2).at(Seq::from(2), UnixMillis::EPOCH);
+        Request::Append {
+            session: session.clone(),
+            expected: event.seq(),
+            batch: vec![event],
+            fence,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_usual_append_is_written_by_the_one_call() {
+        let session = SessionId::from("a");
+        let (mut connection, cache, lease) = in_use(&session).await;
+        let request = append(&session, lease);
+        let together = Together::plan(&cache, &[&request]).unwrap();
+        together.write(&mut connection).await.unwrap();
+
+        let counted = "select next_seq, (select count(*) from event) from session";
+        let found: (i64, i64) = sqlx::query_as(counted)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(found, (3, 3));
+    }
+
+    #[tokio::test]
+    async fn an_append_under_another_lease_is_refused_for_that_reason() {
+        let session = SessionId::from("a");
+        let (mut connection, cache, _) = in_use(&session).await;
+        let request = append(&session, Some(FenceToken::new(7)));
+        let together = Together::plan(&cache, &[&request]).unwrap();
+        let refused = together.write(&mut connection).await.unwrap_err();
+        assert!(refused.to_string().contains("the lease is no longer held"));
     }
 }
