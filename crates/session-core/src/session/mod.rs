@@ -63,7 +63,8 @@ struct Live {
 /// Sent after each commit and at the end.
 type Closed = bool;
 
-/// Why a batch was not appended. Nothing has changed, in memory or in the store.
+/// Why a batch was not appended. Nothing has changed, in memory or in the store; after a failure of
+/// the backend the answer alone may have been lost, which opening the session again tells.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendFailure {

@@ -8,8 +8,7 @@ use session_core::store::ReadRange;
 use session_core::testing::valid_log;
 use session_core::{
     AppendFailure, CatalogueChange, CatalogueEntry, Event, EventStore as _, LogState, MemoryStore,
-    NewEvent, NewSession, Payload, Seq, Sessions, SurfaceOp, UnixMillis, Vocabulary,
-    repair,
+    NewEvent, NewSession, Payload, Seq, Sessions, SurfaceOp, UnixMillis, Vocabulary, repair,
 };
 
 use crate::support::{TIME, header, refused, shown};

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 
 use super::SqliteStore;
 use super::place;
-use super::writer::Writer;
+use super::writer::{Writer, is_busy};
 
 /// The schema, as `sqlx migrate run` sees it too.
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
@@ -24,6 +24,8 @@ const APPLICATION_ID: i64 = 0x4d4e_424b;
 const MINIMUM_SQLITE: (u32, u32, u32) = (3, 51, 3);
 const PAGE_SIZE: u32 = 8192;
 const READERS: u32 = 4;
+/// How long to wait before another try to connect.
+const PAUSE: Duration = Duration::from_millis(10);
 const WAKEUPS_HELD: usize = 256;
 
 /// How to open a database.
@@ -199,9 +201,7 @@ impl OpenOptions {
         place::close_to_others(&path)?;
 
         let writing = for_writing(options.clone(), self.durability);
-        let mut connection = SqliteConnection::connect_with(&writing)
-            .await
-            .map_err(failed)?;
+        let mut connection = connect(&writing, self.busy_timeout).await.map_err(failed)?;
         check_version(&path, &mut connection).await?;
         check_journal(&path, &mut connection).await?;
         migrate(&path, &mut connection, is_current).await?;
@@ -312,6 +312,23 @@ fn for_writing(options: SqliteConnectOptions, durability: Durability) -> SqliteC
         .synchronous(synchronous)
         .pragma("journal_size_limit", "67108864")
         .statement_cache_capacity(512)
+}
+
+/// Connects. The switch to a write-ahead log does not wait for another process that makes it at the
+/// same time, so it is tried again for as long as any other wait for the lock may take.
+async fn connect(
+    options: &SqliteConnectOptions,
+    patience: Duration,
+) -> Result<SqliteConnection, sqlx::Error> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        match SqliteConnection::connect_with(options).await {
+            Err(error) if is_busy(&error) && begun.elapsed() < patience => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            connected => return connected,
+        }
+    }
 }
 
 /// SQLite falls back to another journal without an error, and then readers wait for writers.

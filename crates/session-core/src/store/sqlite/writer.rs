@@ -334,7 +334,7 @@ impl Database {
 }
 
 /// Whether another process has had the write lock for too long.
-fn is_busy(error: &sqlx::Error) -> bool {
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     // SQLITE_BUSY and its extended codes, of the stable interface.
     code.and_then(|code| code.parse::<u32>().ok())
