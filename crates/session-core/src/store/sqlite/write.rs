@@ -148,7 +148,7 @@ impl Request {
                 session,
                 owner,
                 now,
-            } => acquire(connection, session, owner, *now).await,
+            } => acquire(connection, cache, session, owner, *now).await,
             Self::Release { lease } => release(connection, lease).await,
             Self::Save { session, rows } => save(connection, session, rows).await,
             Self::Close => Ok(Ok(None)),
@@ -185,6 +185,7 @@ async fn create(
     .fetch_one(&mut *connection)
     .await?;
     insert(connection, cache, key, seed).await?;
+    cache.learn(&header.id, key);
     Ok(Ok(None))
 }
 
@@ -286,6 +287,7 @@ async fn insert(
 
 async fn acquire(
     connection: &mut SqliteConnection,
+    cache: &mut Cache,
     session: &SessionId,
     owner: &Owner,
     now: UnixMillis,
@@ -293,6 +295,7 @@ async fn acquire(
     let Some((key, _)) = find(connection, session).await? else {
         return Ok(Err(Refusal::NoSession));
     };
+    cache.learn(session, key);
     let row = sqlx::query(
         "select owner, host, process, process_started, since_ms from lease \
          where session = ? and owner is not null",
