@@ -40,7 +40,7 @@ fn an_id_that_names_nothing_or_several_sessions() {
             3,
             &["several", "0d5f2c6a", "0d5f2c6b"],
         );
-        refused(&place.run(&[command, ""]), 3, &["several"]);
+        refused(&place.run(&[command, ""]), 3, &["give an id"]);
     }
     refused(
         &place.run(&["chat", "hi", "--session", "ffff"]),
@@ -166,7 +166,7 @@ fn an_empty_prompt_writes_nothing() {
         refused(&place.run(&["chat", prompt]), 5, &["prompt is empty"]);
         refused(&place.pipe(&["chat"], prompt), 5, &["prompt is empty"]);
     }
-    refused(&place.pipe(&["chat"], [0xff, 0xfe, b'a']), 1, &["UTF-8"]);
+    refused(&place.pipe(&["chat"], [0xff, 0xfe, b'a']), 5, &["UTF-8"]);
     assert!(!place.db().exists());
 }
 
@@ -180,7 +180,7 @@ fn a_model_that_is_none() {
     );
     refused(
         &place.run(&["chat", "hi", "--model", "script:none.json"]),
-        1,
+        5,
         &["none.json"],
     );
     let script = place.dir().join("bad.json");
@@ -188,7 +188,7 @@ fn a_model_that_is_none() {
     let model = format!("script:{}", script.display());
     refused(
         &place.run(&["chat", "hi", "--model", &model]),
-        1,
+        5,
         &["bad.json", "line 1", "txt"],
     );
 }
@@ -236,9 +236,108 @@ fn a_read_only_folder() {
     }
     let db = folder.join("x.db");
     refused(
-        &place.run(&["sessions", "--db", db.to_str().unwrap()]),
+        &place.run(&["chat", "hi", "--db", db.to_str().unwrap()]),
         4,
         &["x.db"],
+    );
+}
+
+#[test]
+fn reading_makes_no_database() {
+    let place = Place::new();
+    let missing = [
+        "no database at",
+        "minutebook.db",
+        "`minutebook chat` makes one",
+    ];
+    for args in [
+        &["show", "a"][..],
+        &["events", "a"],
+        &["todos", "a"],
+        &["verify"],
+        &["export", "a"],
+        &["sessions"],
+        &["chat", "hi", "--session", "a"],
+    ] {
+        refused(&place.run(args), 4, &missing);
+    }
+    assert!(!place.db().exists());
+
+    // Where nobody chose a place, there is nothing to be missed; an empty variable chooses none.
+    let elsewhere = place.dir().join("share");
+    let by_default = |args: &[&str]| {
+        let mut command = place.command(args);
+        command
+            .env("MINUTEBOOK_DB", "")
+            .env("XDG_DATA_HOME", &elsewhere);
+        Ran::from(command.output().unwrap())
+    };
+    assert!(
+        by_default(&["sessions"])
+            .ok()
+            .out
+            .contains("no sessions yet")
+    );
+    assert_eq!(by_default(&["sessions", "--json"]).ok().out, "");
+    refused(&by_default(&["verify"]), 4, &["no database at"]);
+    assert!(!elsewhere.exists());
+    let _ = by_default(&["chat", "one thing"]).ok();
+    assert!(elsewhere.join("minutebook/minutebook.db").exists());
+}
+
+#[test]
+fn a_prompt_that_is_too_long_writes_nothing() {
+    let place = Place::new();
+    let ran = place.pipe(&["chat"], vec![b'a'; 64 * 1024 * 1024 + 1]);
+    refused(&ran, 5, &["longer than 64 MiB"]);
+    assert!(!place.db().exists());
+}
+
+#[test]
+fn a_level_of_logging_that_is_none() {
+    let place = Place::new();
+    refused(
+        &place.run(&["models", "--log", "loud"]),
+        2,
+        &["loud", "error, warn, info, debug, trace"],
+    );
+    let mut command = place.command(&["models"]);
+    let ran = Ran::from(command.env("MINUTEBOOK_LOG", "").output().unwrap());
+    let _ = ran.ok();
+}
+
+#[test]
+fn of_several_imports_the_sound_ones_come_in() {
+    let place = Place::new();
+    let file = |name: &str, text: &str| {
+        let path = place.dir().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let header =
+        |id: &str| format!(r#"{{"type":"session","version":0,"id":"{id}","createdAt":1}}"#);
+    let (a, b) = (file("a", &header("aaa")), file("b", &header("bbb")));
+    let broken = file("broken", "{");
+    let ran = place.run(&["import", &a, &broken, "missing.jsonl", &a, &b]);
+    refused(
+        &ran,
+        5,
+        &[
+            "broken cannot be imported",
+            "missing.jsonl cannot",
+            "exists already",
+        ],
+    );
+    assert_eq!(ran.err.matches("--new-id").count(), 1, "{ran:?}");
+    let imported: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(imported.len(), 2, "{ran:?}");
+    assert_eq!(
+        place
+            .run(&["sessions", "--all", "--json"])
+            .ok()
+            .json()
+            .len(),
+        2
     );
 }
 
@@ -365,6 +464,8 @@ async fn a_damaged_event_is_named_and_the_rest_stays_readable() {
     database.close().await.unwrap();
 
     let id = "0d5f2c6a";
+    let lists = place.run(&["todos", id]);
+    assert!(lists.out.contains("no list stands"), "{lists:?}");
     for command in ["show", "events", "todos"] {
         let ran = place.run(&[command, id]);
         refused(&ran, 4, &["event 66", "damaged"]);
@@ -372,6 +473,10 @@ async fn a_damaged_event_is_named_and_the_rest_stays_readable() {
     }
     assert_eq!(place.run(&["events", id, "--json"]).json().len(), 89);
     refused(&place.run(&["export", id]), 4, &["event 66"]);
+    let out = place.dir().join("out.jsonl");
+    let to_file = ["export", id, "--output", out.to_str().unwrap()];
+    refused(&place.run(&to_file), 4, &["event 66", "out.jsonl"]);
+    assert!(!out.exists());
     refused(
         &place.run(&["chat", "go on", "--session", id]),
         4,
@@ -414,4 +519,219 @@ async fn a_damaged_header_is_named_and_the_other_sessions_stay_usable() {
     }
     let _ = place.run(&["verify", &sound]).ok();
     let _ = place.run(&["show", &sound]).ok();
+}
+
+#[tokio::test]
+async fn damage_behind_the_last_list_hides_no_list_and_opens_no_turn() {
+    let place = Place::new();
+    let id = chatted(&place);
+    let whole = place.run(&["todos", &id, "--json"]).ok().json();
+    let last = whole.last().unwrap()["seq"].as_i64().unwrap();
+    let end = place.run(&["events", &id, "--json"]).ok().json().len() - 1;
+    assert!(i64::try_from(end).unwrap() > last + 1);
+    let mut database = SqliteConnectOptions::new()
+        .filename(place.db())
+        .connect()
+        .await
+        .unwrap();
+    sqlx::query("drop trigger event_is_never_changed")
+        .execute(&mut database)
+        .await
+        .unwrap();
+    sqlx::query("update event set data = '{' where seq > ?")
+        .bind(last)
+        .execute(&mut database)
+        .await
+        .unwrap();
+    database.close().await.unwrap();
+
+    let damaged = place.run(&["todos", &id, "--json"]);
+    refused(&damaged, 4, &["damaged"]);
+    assert_eq!(damaged.json(), whole);
+    let told = place.run(&["todos", &id]);
+    assert!(told.out.contains("unless a damaged event"), "{told:?}");
+
+    let verified = place.run(&["verify", &id]);
+    assert_eq!(verified.code, Some(7));
+    assert!(!verified.out.contains("a turn is open"), "{verified:?}");
+    let verified = place.run(&["verify", &id, "--json"]).json();
+    assert_eq!(verified[0]["openTurn"], false);
+}
+
+/// What a log of others could bring to a terminal.
+const HOSTILE: [char; 8] = [
+    '\u{1b}',
+    '\u{0}',
+    '\u{9b}',
+    '\u{202e}',
+    '\u{ad}',
+    '\u{200c}',
+    '\u{e0041}',
+    '\u{7f}',
+];
+
+/// A log in which everything that can be chosen is hostile; `kind` is a type of its own.
+fn hostile_log(id: &str, kind: Option<&str>) -> String {
+    let evil = |name: &str| format!("{name}{}\nFORGED {name}", String::from_iter(HOSTILE));
+    let text = |text: &str| serde_json::json!([{ "type": "text", "text": text }]);
+    let list = |content: &str| serde_json::json!({ "todos": [{ "content": content, "status": "in_progress" }] });
+    let model = serde_json::json!({ "kind": "model", "provider": evil("p"), "model": evil("m") });
+    let call = serde_json::json!({ "type": "tool-call", "id": "c", "name": evil("tool"),
+        "arguments": evil("arguments") });
+    let result = serde_json::json!({ "type": "tool-result", "toolCallId": "c",
+        "content": text(&evil("result")), "isError": true });
+    let mut events = vec![
+        ("turn/start", serde_json::json!({ "turn": 1 }), false),
+        (
+            "step/start",
+            serde_json::json!({ "turn": 1, "step": 1 }),
+            false,
+        ),
+        (
+            "user/message",
+            serde_json::json!({ "id": "m1", "role": "user",
+            "content": text("hello"), "source": { "kind": "user" } }),
+            true,
+        ),
+        (
+            "user/message",
+            serde_json::json!({ "id": "m0", "role": "user",
+            "content": text(&evil("note")), "source": { "kind": evil("source") } }),
+            true,
+        ),
+        (
+            "session/title",
+            serde_json::json!({ "title": evil("title"), "messageSeqs": [2],
+            "source": { "kind": "fallback" } }),
+            false,
+        ),
+        (
+            "assistant/message",
+            serde_json::json!({ "turn": 1, "step": 1, "message": { "id": "m2",
+            "role": "assistant", "content": [call], "source": model } }),
+            true,
+        ),
+        (
+            "tool/call",
+            serde_json::json!({ "turn": 1, "step": 1, "callId": "c",
+            "name": evil("tool"), "arguments": evil("arguments") }),
+            false,
+        ),
+        ("todo/write", list(&evil("first")), false),
+        ("todo/write", list(&evil("second")), false),
+        (
+            "tool/result",
+            serde_json::json!({ "turn": 1, "step": 1, "message": { "id": "m3",
+            "role": "user", "content": [result],
+            "source": { "kind": "tool", "callId": "c" } } }),
+            true,
+        ),
+        (
+            "step/end",
+            serde_json::json!({ "turn": 1, "step": 1 }),
+            false,
+        ),
+        (
+            "turn/end",
+            serde_json::json!({ "turn": 1, "reason": { "kind": "error",
+            "error": { "message": evil("failure"), "code": evil("code") } } }),
+            false,
+        ),
+    ];
+    if let Some(kind) = kind {
+        events.push((kind, serde_json::json!({ "x": evil("x") }), false));
+    }
+    let header = serde_json::json!({ "type": "session", "version": 0, "id": id, "createdAt": 1,
+        "cwd": evil("/cwd"), "parentSession": evil("parent") });
+    let mut lines = vec![header.to_string()];
+    for (seq, (kind, data, surfaces)) in events.into_iter().enumerate() {
+        let mut event =
+            serde_json::json!({ "type": kind, "seq": seq, "time": 1 + seq, "data": data });
+        if surfaces {
+            event["surfaceOp"] = "append".into();
+            if kind != "user/message" {
+                let sources = if kind == "tool/result" { &[6][..] } else { &[] };
+                event["sourceEventSeqs"] = serde_json::json!(sources);
+            }
+        }
+        lines.push(event.to_string());
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn what_a_log_of_others_says_is_shown_harmlessly_by_every_command() {
+    let place = Place::new();
+    let chars = String::from_iter(HOSTILE);
+    let kind = format!("acme/{chars}\nFORGED type");
+    let ids = ["evil1", "evil2", "\u{1b}[2J\u{202e}"].map(|id| format!("{id}{chars}\nFORGED id"));
+    let logs = [
+        hostile_log(&ids[0], None),
+        hostile_log(&ids[1], Some(&kind)),
+        hostile_log(&ids[2], None),
+    ];
+    let mut ran = Vec::new();
+    let mut run = |name: &str, code: i32, one: Ran| {
+        assert_eq!(one.code, Some(code), "{name}: {one:?}");
+        ran.push((name.to_owned(), one));
+    };
+    for log in &logs {
+        let import = ["import", "-", "--keep-unknown"];
+        run("import", 0, place.pipe(&import, log));
+    }
+    run(
+        "import again",
+        5,
+        place.pipe(&["import", "-", "--keep-unknown"], &logs[0]),
+    );
+    run(
+        "import of an unknown type",
+        5,
+        place.pipe(&["import", "-"], &logs[1]),
+    );
+    run("sessions", 0, place.run(&["sessions"]));
+    run(
+        "a page of sessions",
+        0,
+        place.run(&["sessions", "--limit", "1"]),
+    );
+    for id in ["evil1", "evil2"] {
+        for command in ["show", "events", "todos", "verify"] {
+            run(command, 0, place.run(&[command, id]));
+        }
+    }
+    run("verify all", 0, place.run(&["verify"]));
+    run("an id of several", 3, place.run(&["show", "evil"]));
+    run(
+        "chat",
+        0,
+        place.run(&["chat", "one thing", "--session", "evil1"]),
+    );
+    let script = place.dir().join("script.json");
+    let calls = serde_json::json!([{ "name": format!("tool{chars}\nFORGED"),
+        "arguments": format!("{chars}\nFORGED") }]);
+    let responses = serde_json::json!([{ "text": &chars, "tool_calls": calls },
+        { "error": { "message": format!("m{chars}\nFORGED"), "code": format!("c{chars}") } }]);
+    fs::write(
+        &script,
+        serde_json::json!({ "responses": responses }).to_string(),
+    )
+    .unwrap();
+    let model = format!("script:{}", script.display());
+    let chat = ["chat", "go", "--session", "evil1", "--model", &model];
+    run("a scripted chat", 8, place.run(&chat));
+    run(
+        "chat with an unknown type",
+        4,
+        place.run(&["chat", "x", "--session", "evil2"]),
+    );
+    for (name, Ran { out, err, .. }) in &ran {
+        for text in [out, err] {
+            assert!(!text.contains(HOSTILE), "{name}: {text:?}");
+            assert!(!text.contains("panicked"), "{name}: {text}");
+            // Nothing that belongs on one line begins another.
+            let forged = text.lines().find(|line| line.starts_with("FORGED"));
+            assert!(forged.is_none(), "{name}: {text}");
+        }
+    }
 }

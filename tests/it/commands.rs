@@ -76,13 +76,77 @@ fn a_listing_is_paged_without_a_gap_or_a_double() {
             page.lines().partition(|line| !line.starts_with("more: "));
         paged.extend(rows.iter().map(|row| row[..8].to_owned()));
         let Some(more) = more.first() else { break };
-        after = more.rsplit(' ').next().map(str::to_owned);
+        let quoted = more.strip_prefix("more: minutebook sessions --limit 2 --after ");
+        after = quoted.map(|cursor| cursor.trim_matches('\'').to_owned());
     }
     let ids: Vec<String> = whole
         .iter()
         .map(|line| line["id"].as_str().unwrap()[..8].to_owned())
         .collect();
     assert_eq!(paged, ids);
+}
+
+#[test]
+fn a_page_names_the_whole_command_for_the_next() {
+    let place = Place::new();
+    let folder = place.dir().join("it's here");
+    std::fs::create_dir(&folder).unwrap();
+    for _ in 0..3 {
+        let mut chat = place.command(&["chat", "one thing"]);
+        assert!(chat.current_dir(&folder).output().unwrap().status.success());
+    }
+    let db = place.db().display().to_string();
+    let mut args = vec!["sessions", "--all", "--limit", "1", "--db", &db];
+    args.extend(["--cwd", folder.to_str().unwrap()]);
+    let mut page = place.run(&args).ok().out;
+    for _ in 0..2 {
+        let (_, more) = page.split_once("more: minutebook ").unwrap();
+        assert!(
+            more.contains("--all") && more.contains("--limit 1"),
+            "{more}"
+        );
+        let command = format!("{} {more}", minutebook_tests::program().display());
+        let mut shell = std::process::Command::new("sh");
+        let ran = shell.args(["-c", &command]).output().unwrap();
+        page = minutebook_tests::Ran::from(ran).ok().out;
+        assert_eq!(page.matches(" events ").count(), 1, "{page}");
+    }
+    assert!(!page.contains("more: "), "{page}");
+}
+
+#[test]
+fn a_folder_may_be_written_in_any_way() {
+    let place = with_fixture();
+    for folder in [
+        "/home/ada/engine",
+        "/home/ada/engine/",
+        "/home/ada/./x/../engine",
+    ] {
+        let listed = place.run(&["sessions", "--cwd", folder, "--json"]).ok();
+        assert_eq!(listed.json().len(), 1, "{folder}");
+    }
+    let none = place.run(&["sessions", "--cwd", "/home/ada"]).ok().out;
+    assert_eq!(none.trim_end(), "no sessions in this folder");
+    let _ = place.run(&["chat", "one thing"]).ok();
+    for folder in [".", "./", "x/.."] {
+        let listed = place.run(&["sessions", "--cwd", folder, "--json"]).ok();
+        assert_eq!(listed.json().len(), 1, "{folder}");
+    }
+}
+
+#[test]
+fn the_mark_of_an_open_turn_is_explained() {
+    let place = with_fixture();
+    assert!(!place.run(&["sessions"]).ok().out.contains('*'));
+    let header = r#"{"type":"session","version":0,"id":"open","createdAt":1}"#;
+    let start = r#"{"type":"turn/start","seq":0,"time":1,"data":{"turn":1}}"#;
+    let _ = place
+        .pipe(&["import", "-"], format!("{header}\n{start}"))
+        .ok();
+    let listed = place.run(&["sessions"]).ok().out;
+    assert!(listed.contains("open    *"), "{listed}");
+    assert!(listed.contains("1 event "), "{listed}");
+    assert!(listed.contains("* a turn is open"), "{listed}");
 }
 
 #[test]
@@ -126,7 +190,7 @@ fn a_sound_database_passes_verification() {
     let place = with_fixture();
     insta::assert_snapshot!(place.run(&["verify"]).ok().out, @r"
     0d5f2c6a-5a55-4b0e-9f3b-2f6a7c1d9e10: ok, 90 events
-    1 sessions, 90 events, 0 faults
+    1 session, 90 events, 0 faults
     ");
 }
 

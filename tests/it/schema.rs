@@ -58,7 +58,7 @@ async fn sqlx_migrate_run_and_the_program_make_the_same_schema() {
         &place,
         &["migrate", "run", "--source", "migrations/sqlite"],
     );
-    let _ = place.run(&["sessions"]).ok();
+    let _ = place.run(&["chat", "one thing"]).ok();
     assert_eq!(schema(&by_cli).await, schema(&place.db()).await);
 
     // Each goes on with what the other made.
@@ -78,7 +78,7 @@ async fn sqlx_migrate_run_and_the_program_make_the_same_schema() {
 #[tokio::test]
 async fn a_newer_schema_is_refused_with_both_versions() {
     let place = Place::new();
-    let _ = place.run(&["sessions"]).ok();
+    let _ = place.run(&["chat", "one thing"]).ok();
     let mut connection = SqliteConnectOptions::new()
         .filename(place.db())
         .connect()

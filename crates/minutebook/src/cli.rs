@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Exit codes, shown at the end of `--help`.
 const EXIT_CODES: &str = "\
@@ -10,16 +10,24 @@ Exit codes:
   0    done
   1    something failed; the message says what was being touched
   2    the command line is wrong
-  3    no such session, or a prefix that several ids share
-  4    the database cannot be used: not ours, newer, damaged, or out of reach
-  5    the input cannot be used: a broken log, an unknown event type, an empty prompt
+  3    no such session, a prefix that several ids share, or an empty one
+  4    the database cannot be used: not there, not ours, newer, damaged, or out of reach
+  5    the input cannot be used: a broken log, an unknown event type, an unusable
+       script, a prompt that is empty, too long, or not text
   6    another process has the session open
   7    verify found a fault
-  8    the turn ended without completing: an error, a refusal, or a spent budget
-  130  cancelled with Ctrl-C
+  8    the turn ended without completing: an error, a refusal, a spent budget, or
+       the model's output limit
+  130  cancelled with Ctrl-C or another signal
 
 The database is a file: --db, else MINUTEBOOK_DB, else minutebook.db in the
-platform's data folder. It is made, for you alone, when it is first needed.";
+platform's data folder. `chat`, `acp` and `import` make it, for you alone.";
+
+/// Where the options of all commands stand in the help of each.
+const GLOBAL: &str = "Global options";
+
+/// How many sessions a page has that is not told.
+pub(crate) const PAGE: u32 = 50;
 
 /// Keeps the sessions of an AI agent: an append-only log per session, the to-do list of each, and
 /// the same conversation live in an editor.
@@ -35,28 +43,49 @@ pub(crate) struct Cli {
 /// Options that may stand before or after the command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// The database file
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        env = "MINUTEBOOK_DB",
-        hide_env_values = true
-    )]
+    /// The database file [env: MINUTEBOOK_DB]
+    // The variable is read elsewhere: an empty one counts as none.
+    #[arg(long, global = true, value_name = "PATH", help_heading = GLOBAL)]
     pub(crate) db: Option<PathBuf>,
     /// Print JSON, one document a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Log what the program does to standard error: error, warn, info, debug, trace
+    /// Log what the program does to standard error
     #[arg(
         long,
         global = true,
         value_name = "LEVEL",
         default_value = "warn",
         env = "MINUTEBOOK_LOG",
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = GLOBAL
     )]
-    pub(crate) log: String,
+    pub(crate) log: LogLevel,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    // An empty variable counts as none.
+    #[value(alias = "")]
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    /// Its name in filters.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -126,7 +155,7 @@ pub(crate) struct SessionsArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = PAGE, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
     /// Where the page before this one ended
     #[arg(long, value_name = "CURSOR")]

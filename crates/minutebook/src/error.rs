@@ -1,9 +1,10 @@
 //! What a user sees on failure: the message with its causes, and the exit code.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent_loop::TurnFailure;
+use agent_loop::{ScriptError, TurnFailure};
 use projection::FoldError;
 use session_core::store::{AppendError, CreateError, LeaseError, ReadError};
 use session_core::{
@@ -40,10 +41,20 @@ pub(crate) enum InputError {
         prefix: String,
         candidates: Vec<SessionId>,
     },
+    #[error("the id is empty; give an id, or the beginning of one")]
+    NoId,
+    #[error("no database at {}; `minutebook chat` makes one", .0.display())]
+    NoDatabase(PathBuf),
     #[error("the prompt is empty; nothing was written")]
     EmptyPrompt,
+    #[error("the prompt is longer than {mebibytes} MiB; nothing was written")]
+    LongPrompt { mebibytes: u64 },
+    #[error("the prompt is not UTF-8 text; nothing was written")]
+    PromptEncoding,
     #[error("no model {model:?}; use offline or script:FILE")]
     UnknownModel { model: String },
+    #[error("the model {model} cannot be used")]
+    Script { model: String, source: ScriptError },
     #[error("{path} cannot be imported; nothing of it was written")]
     Log { path: String, source: anyhow::Error },
     #[error("position {0} is beyond every log")]
@@ -97,9 +108,15 @@ fn exit_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
 
 const fn exit_of_input(input: &InputError) -> Exit {
     match input {
-        InputError::UnknownSession { .. } | InputError::AmbiguousSession { .. } => Exit::NoSession,
+        InputError::UnknownSession { .. }
+        | InputError::AmbiguousSession { .. }
+        | InputError::NoId => Exit::NoSession,
+        InputError::NoDatabase(_) => Exit::Database,
         InputError::EmptyPrompt
+        | InputError::LongPrompt { .. }
+        | InputError::PromptEncoding
         | InputError::UnknownModel { .. }
+        | InputError::Script { .. }
         | InputError::Log { .. }
         | InputError::Position(_) => Exit::Input,
     }
@@ -148,13 +165,13 @@ impl fmt::Display for Report<'_> {
         write!(
             f,
             "minutebook: {}",
-            crate::render::harmless(&self.0.to_string())
+            crate::render::harmless_line(&self.0.to_string())
         )?;
         for cause in self.0.chain().skip(1) {
             write!(
                 f,
                 "\n  because: {}",
-                crate::render::harmless(&cause.to_string())
+                crate::render::harmless_line(&cause.to_string())
             )?;
         }
         Ok(())

@@ -6,6 +6,7 @@ mod error;
 mod output;
 mod place;
 mod render;
+mod signals;
 mod stored;
 mod wiring;
 
@@ -14,12 +15,12 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, LogLevel};
 use error::{Exit, exit_of};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    start_logging(&cli.global.log);
+    start_logging(cli.global.log);
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&anyhow::Error::new(error).context("no runtime")).into(),
@@ -63,10 +64,10 @@ fn fail(error: &anyhow::Error) -> Exit {
 }
 
 /// Logs go to standard error, so that standard output carries data alone.
-fn start_logging(level: &str) {
+fn start_logging(level: LogLevel) {
     // At lower levels the protocol crate spells out every handler it has; what concerns a user is
     // in the answers that it sends.
-    let filter = EnvFilter::try_new(format!("{level},agent_client_protocol=error"))
+    let filter = EnvFilter::try_new(format!("{},agent_client_protocol=error", level.name()))
         .unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -5,10 +5,16 @@ use std::io::{self, IsTerminal as _, Write as _};
 use serde::Serialize;
 
 use crate::error::Report;
-use crate::render::Glyphs;
+use crate::render::{Checklist, Glyphs, Size, harmless_line};
 
-/// Prints a line.
+/// Prints a line, made harmless and kept to one line.
 pub(crate) fn line(text: impl AsRef<str>) -> io::Result<()> {
+    verbatim(harmless_line(text.as_ref()))
+}
+
+/// Prints a line as it is: painted, or of a format of its own. Whoever made it has made harmless
+/// what is of others in it.
+pub(crate) fn verbatim(text: impl AsRef<str>) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{}", text.as_ref())
 }
 
@@ -34,7 +40,30 @@ pub(crate) struct Terminal {
     pub(crate) color: bool,
     pub(crate) glyphs: Glyphs,
     pub(crate) width: usize,
-    pub(crate) height: usize,
+}
+
+/// What a terminal is taken for that does not say how large it is.
+const USUAL: Size = Size {
+    columns: 80,
+    rows: 24,
+};
+
+/// Columns of what is no terminal.
+const WIDTH_OF_A_PIPE: usize = 100;
+
+/// How large the terminal is now.
+pub(crate) fn size() -> Size {
+    known(crossterm::terminal::size().ok())
+}
+
+fn known(said: Option<(u16, u16)>) -> Size {
+    match said {
+        None | Some((0, _) | (_, 0)) => USUAL,
+        Some((columns, rows)) => Size {
+            columns: columns.into(),
+            rows: rows.into(),
+        },
+    }
 }
 
 impl Terminal {
@@ -63,16 +92,43 @@ impl Terminal {
         } else {
             Glyphs::Ascii
         };
-        let (width, height) = match crossterm::terminal::size() {
-            Ok((columns, rows)) if is_terminal => (columns.into(), rows.into()),
-            _ => (100, 1000),
+        let width = if is_terminal {
+            size().columns
+        } else {
+            WIDTH_OF_A_PIPE
         };
         Self {
             is_terminal,
             color,
             glyphs,
             width,
-            height,
         }
+    }
+
+    /// How a whole list is drawn here.
+    pub(crate) const fn checklist(&self) -> Checklist {
+        Checklist {
+            glyphs: self.glyphs,
+            color: self.color,
+            width: self.width,
+            height: usize::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Size, USUAL, known};
+
+    #[test]
+    fn a_terminal_that_does_not_know_its_size_is_taken_for_a_usual_one() {
+        assert_eq!(known(None), USUAL);
+        assert_eq!(known(Some((0, 0))), USUAL);
+        assert_eq!(known(Some((0, 50))), USUAL);
+        let said = Size {
+            columns: 132,
+            rows: 50,
+        };
+        assert_eq!(known(Some((132, 50))), said);
     }
 }

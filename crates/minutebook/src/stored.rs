@@ -3,12 +3,12 @@
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use session_core::store::{EventStore, ReadError, ReadRange};
-use session_core::{Event, Seq, SessionId};
+use session_core::{Event, SessionId};
 
 use crate::error::Exit;
 use crate::output;
 
-/// The events of a session from a position on. A damaged one is an error, and the next follows.
+/// The events of a range, in its direction. A damaged one is an error, and the next follows.
 pub(crate) struct Stored<'a> {
     store: &'a dyn EventStore,
     session: SessionId,
@@ -57,19 +57,12 @@ impl<'a> Stored<'a> {
     pub(crate) async fn next(&mut self) -> Option<Result<Event, ReadError>> {
         let next = self.events.next().await?;
         if let Err(ReadError::Damaged { seq, .. }) = &next {
-            self.range = ReadRange {
-                from: Seq::next(*seq),
-                ..self.range
-            };
-            self.events = if self
-                .range
-                .until
-                .is_some_and(|until| self.range.from >= until)
-            {
-                futures::stream::empty().boxed()
-            } else {
-                self.store.read(&self.session, self.range)
-            };
+            let rest = self.range.after(*seq);
+            self.events = rest.map_or_else(
+                || futures::stream::empty().boxed(),
+                |range| self.store.read(&self.session, range),
+            );
+            self.range = rest.unwrap_or(self.range);
         }
         Some(next)
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_loop::{Agent, AgentConfig, Model, OfflineModel, ScriptedModel};
-use anyhow::Context as _;
 use projection::{CheckpointPolicy, Projections, UnitGuard};
 use session_core::store::{EventStore as _, ReadError};
 use session_core::{
-    ListFilter, ListQuery, ObserverGuard, OpenOptions, SessionId, Sessions, SqliteStore, Vocabulary,
+    ListFilter, ListQuery, ObserverGuard, OpenError, OpenOptions, SessionId, Sessions, SqliteStore,
+    Vocabulary,
 };
 use todo_tool::{TodoConfig, TodoWriteTool, Todos};
 use tool_runtime::{ToolGuard, ToolRegistry};
@@ -37,9 +37,33 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Opens the database and puts sessions and projections on it.
+    /// Opens the database, made if it is missing, and puts sessions and projections on it.
+    pub(crate) async fn open_or_create(global: &Global) -> anyhow::Result<Self> {
+        let path = place::database(global.db.as_deref())?.path;
+        Self::on(path, OpenOptions::default()).await
+    }
+
+    /// Opens the database, which must be there.
     pub(crate) async fn open(global: &Global) -> anyhow::Result<Self> {
-        Self::on(place::database(global.db.clone())?, OpenOptions::default()).await
+        let path = place::database(global.db.as_deref())?.path;
+        Self::existing(path.clone())
+            .await?
+            .ok_or_else(|| InputError::NoDatabase(path).into())
+    }
+
+    /// Opens a database, if it is there.
+    pub(crate) async fn existing(path: PathBuf) -> anyhow::Result<Option<Self>> {
+        let options = OpenOptions {
+            create: false,
+            ..OpenOptions::default()
+        };
+        match Self::on(path, options).await {
+            Ok(service) => Ok(Some(service)),
+            Err(error) => match error.downcast_ref() {
+                Some(OpenError::Missing { .. }) => Ok(None),
+                _ => Err(error),
+            },
+        }
     }
 
     async fn on(path: PathBuf, options: OpenOptions) -> anyhow::Result<Self> {
@@ -62,6 +86,9 @@ impl Service {
 
     /// The session that an id, or a unique prefix of one, names.
     pub(crate) async fn resolve(&self, prefix: &str) -> anyhow::Result<SessionId> {
+        if prefix.trim().is_empty() {
+            return Err(InputError::NoId.into());
+        }
         let exact = SessionId::from(prefix);
         match self.store.entry(&exact).await {
             // A header that does not decode is for the caller to meet.
@@ -134,8 +161,10 @@ fn model(name: &str) -> anyhow::Result<Arc<dyn Model>> {
     match name.split_once(':') {
         None if name == "offline" => Ok(Arc::new(OfflineModel::new(PACE))),
         Some(("script", file)) => {
-            let scripted = ScriptedModel::from_file(file)
-                .with_context(|| format!("the model {name} cannot be used"))?;
+            let scripted = ScriptedModel::from_file(file).map_err(|source| InputError::Script {
+                model: name.to_owned(),
+                source,
+            })?;
             Ok(Arc::new(scripted))
         }
         _ => Err(InputError::UnknownModel {

@@ -234,7 +234,7 @@ pub(super) fn may_go_away_in_the_middle_of_a_turn(sdk: &Sdk) {
     );
     let session = made(&sdk.run(&place, &model, "leave", None));
     let ends = json!(ends(&place, &session));
-    allow_duplicates! { assert_snapshot!(ends, @r#"[{"kind":"aborted","reason":{"kind":"user"}}]"#) }
+    allow_duplicates! { assert_snapshot!(ends, @r#"[{"kind":"aborted","reason":{"kind":"disposed"}}]"#) }
     Wire::new(&place).assert_valid();
 }
 

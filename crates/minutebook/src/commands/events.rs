@@ -7,7 +7,8 @@ use session_core::{Event, Seq, SurfaceOp, follow};
 use crate::cli::{EventsArgs, Global};
 use crate::error::{Exit, InputError};
 use crate::output::{self, Terminal};
-use crate::render::{cut, harmless};
+use crate::render::{cut, harmless_line};
+use crate::signals::Signals;
 use crate::stored::Stored;
 use crate::wiring::Service;
 
@@ -15,21 +16,21 @@ pub(crate) async fn run(global: &Global, args: EventsArgs) -> anyhow::Result<Exi
     let from = Seq::new(args.from).ok_or(InputError::Position(args.from))?;
     let service = Service::open(global).await?;
     let id = service.resolve(&args.session.id).await?;
+    let width = Terminal::detect().width;
     let show = |event: &Event| {
         if global.json {
             output::json(event)
         } else {
-            output::line(row(event, Terminal::detect().width))
+            output::line(row(event, width))
         }
     };
     let exit = if args.follow {
+        let mut signals = Signals::listen()?;
         let mut events = follow(service.store.clone(), id, from);
-        let interrupted = tokio::signal::ctrl_c();
-        tokio::pin!(interrupted);
         loop {
             let event = tokio::select! {
                 event = events.next() => event.transpose()?,
-                _ = &mut interrupted => None,
+                _ = signals.next() => None,
             };
             match event {
                 Some(event) => show(&event)?,
@@ -54,12 +55,12 @@ fn row(event: &Event, width: usize) -> String {
         Some(SurfaceOp::Append) => '+',
         Some(SurfaceOp::Replace { .. }) => '~',
     };
-    let data = harmless(event.data().as_str());
+    let data = harmless_line(event.data().as_str());
     cut(
         &format!(
             "{:>6} {time} {surface} {:<18} {data}",
             event.seq(),
-            harmless(event.kind())
+            harmless_line(event.kind())
         ),
         width,
     )

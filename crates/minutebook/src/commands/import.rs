@@ -8,16 +8,17 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 use session_core::jsonl::Decoder;
-use session_core::store::EventStore as _;
-use session_core::{Event, Header, LogState, Violation, Vocabulary};
+use session_core::store::{CreateError, EventStore as _};
+use session_core::{CreateFailure, Event, Header, LogState, Violation, Vocabulary};
 
 use crate::cli::{Global, ImportArgs};
-use crate::error::{Exit, InputError};
+use crate::error::{Exit, InputError, exit_of};
 use crate::output;
-use crate::render::harmless;
+use crate::render::counted;
 use crate::wiring::Service;
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Imported<'a> {
     id: &'a str,
     file: String,
@@ -28,52 +29,72 @@ struct Imported<'a> {
 }
 
 pub(crate) async fn run(global: &Global, args: ImportArgs) -> anyhow::Result<Exit> {
-    let service = Service::open(global).await?;
+    let service = Service::open_or_create(global).await?;
+    let mut exit = Exit::Done;
     for path in &args.files {
-        let file = path.display().to_string();
-        let unusable = |source: anyhow::Error| InputError::Log {
-            path: file.clone(),
-            source,
-        };
-        let log =
-            Log::read(path, service.sessions.vocabulary(), args.keep_unknown).map_err(unusable)?;
-        let Log {
-            mut header,
-            events,
-            unknown,
-        } = log;
-        if args.new_id {
-            header.id = service.sessions.ids().mint().into();
-        }
-        let count = events.len();
-        service
-            .store
-            .create(&header, events)
-            .await
-            .map_err(session_core::CreateFailure::Store)
-            .with_context(|| format!("{file} was not imported; --new-id gives it a fresh id"))?;
-        let imported = Imported {
-            id: header.id.as_str(),
-            file,
-            events: count,
-            unknown,
-        };
-        if global.json {
-            output::json(&imported)?;
-        } else {
-            output::line(harmless(&format!(
-                "imported {}: {} events from {}",
-                imported.id, imported.events, imported.file
-            )))?;
-            for (kind, count) in &imported.unknown {
-                output::line(harmless(&format!(
-                    "  {count} of the unknown type {kind:?}, verbatim"
-                )))?;
+        match import(global, &args, &service, path).await {
+            Ok(()) => {}
+            // What is wrong with one file says nothing about the next.
+            Err(error) if exit_of(&error) == Exit::Input => {
+                output::complaint(&error);
+                exit = Exit::Input;
             }
+            Err(error) => return Err(error),
         }
     }
     service.close().await;
-    Ok(Exit::Done)
+    Ok(exit)
+}
+
+async fn import(
+    global: &Global,
+    args: &ImportArgs,
+    service: &Service,
+    path: &Path,
+) -> anyhow::Result<()> {
+    let file = path.display().to_string();
+    let unusable = |source: anyhow::Error| InputError::Log {
+        path: file.clone(),
+        source,
+    };
+    let log =
+        Log::read(path, service.sessions.vocabulary(), args.keep_unknown).map_err(unusable)?;
+    let Log {
+        mut header,
+        events,
+        unknown,
+    } = log;
+    if args.new_id {
+        header.id = service.sessions.ids().mint().into();
+    }
+    let count = events.len();
+    if let Err(error) = service.store.create(&header, events).await {
+        let advice = match &error {
+            CreateError::Exists { .. } => "; --new-id gives it a fresh id",
+            _ => "",
+        };
+        let error = anyhow::Error::new(CreateFailure::Store(error));
+        return Err(error.context(format!("{file} was not imported{advice}")));
+    }
+    let imported = Imported {
+        id: header.id.as_str(),
+        file,
+        events: count,
+        unknown,
+    };
+    if global.json {
+        return Ok(output::json(&imported)?);
+    }
+    output::line(format!(
+        "imported {}: {} from {}",
+        imported.id,
+        counted(imported.events as u64, "event"),
+        imported.file
+    ))?;
+    for (kind, count) in &imported.unknown {
+        output::line(format!("  {count} of the unknown type {kind:?}, verbatim"))?;
+    }
+    Ok(())
 }
 
 struct Log {

@@ -7,6 +7,7 @@ use crate::error::Exit;
 use crate::output;
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ModelLine {
     id: &'static str,
     available: bool,

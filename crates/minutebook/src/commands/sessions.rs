@@ -1,16 +1,22 @@
 //! `minutebook sessions`: the catalogue, newest first.
 
+use std::path::Path;
+
+use acp_adapter::from_acp;
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::Value;
 use session_core::store::EventStore as _;
-use session_core::{CatalogueEntry, ListFilter, ListQuery};
+use session_core::{CatalogueEntry, Cursor, ListFilter, ListQuery};
 
-use crate::cli::{Global, SessionsArgs};
-use crate::error::Exit;
+use crate::cli::{Global, PAGE, SessionsArgs};
+use crate::error::{Exit, InputError};
 use crate::output::{self, Terminal};
-use crate::render::{cut, harmless};
+use crate::place;
+use crate::render::{cut, harmless_line, quoted_for_shell};
 use crate::wiring::Service;
+
+const NO_SESSIONS: &str = "no sessions yet; `minutebook chat` begins one";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -28,18 +34,25 @@ struct SessionLine<'a> {
 }
 
 pub(crate) async fn run(global: &Global, args: SessionsArgs) -> anyhow::Result<Exit> {
-    let cwd = args
-        .cwd
-        .map(std::path::absolute)
-        .transpose()
-        .context("--cwd")?;
+    let cwd = args.cwd.as_deref().map(folder).transpose()?;
+    let is_filtered = cwd.is_some();
     let filter = ListFilter {
-        cwd: cwd.map(|path| path.to_string_lossy().into_owned()),
+        cwd,
         include_blank: args.all,
         ..ListFilter::default()
     };
-    let after = args.after.map(|cursor| cursor.parse()).transpose()?;
-    let service = Service::open(global).await?;
+    let after = args.after.as_deref().map(str::parse).transpose()?;
+    let place = place::database(global.db.as_deref())?;
+    let Some(service) = Service::existing(place.path.clone()).await? else {
+        if place.is_chosen {
+            return Err(InputError::NoDatabase(place.path).into());
+        }
+        // Nobody has begun yet.
+        if !global.json {
+            output::line(NO_SESSIONS)?;
+        }
+        return Ok(Exit::Done);
+    };
     let query = ListQuery {
         filter,
         after,
@@ -47,13 +60,14 @@ pub(crate) async fn run(global: &Global, args: SessionsArgs) -> anyhow::Result<E
         ..ListQuery::default()
     };
     let page = service.store.list(&query).await?;
+    let width = Terminal::detect().width;
     for entry in &page.entries {
         let listed = service.projections.listed(&entry.header.id).await?;
         let todos = listed.and_then(|mut snapshot| snapshot.values.remove("todos"));
         if global.json {
             output::json(&line(entry, todos))?;
         } else {
-            output::line(row(entry, todos.as_ref(), Terminal::detect().width))?;
+            output::line(row(entry, todos.as_ref(), width))?;
         }
     }
     let mut exit = Exit::Done;
@@ -63,17 +77,51 @@ pub(crate) async fn run(global: &Global, args: SessionsArgs) -> anyhow::Result<E
             exit = Exit::Database;
         }
     }
-    match &page.next {
-        Some(cursor) if !global.json => {
-            output::line(format!("more: minutebook sessions --after {cursor}"))?;
+    if !global.json {
+        if page.entries.iter().any(|entry| entry.is_open) {
+            output::line("* a turn is open: it is running, or the next opening closes it")?;
         }
-        None if page.entries.is_empty() && exit == Exit::Done && !global.json => {
-            output::line("no sessions yet; `minutebook chat` begins one")?;
+        match &page.next {
+            Some(cursor) => output::line(format!("more: {}", command(global, &args, cursor)))?,
+            None if page.entries.is_empty() && exit == Exit::Done => {
+                output::line(match (&args.after, is_filtered) {
+                    (Some(_), _) => "no more sessions",
+                    (None, true) => "no sessions in this folder",
+                    (None, false) => NO_SESSIONS,
+                })?;
+            }
+            None => {}
         }
-        _ => {}
     }
     service.close().await;
     Ok(exit)
+}
+
+/// The folder as sessions note theirs: absolute, without `.`, `..` and trailing slashes.
+fn folder(path: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(path).context("--cwd")?;
+    Ok(from_acp::cwd(&path)?)
+}
+
+/// The command that lists on from a place.
+fn command(global: &Global, args: &SessionsArgs, after: &Cursor) -> String {
+    let mut words = vec!["minutebook".to_owned(), "sessions".to_owned()];
+    let mut option = |name: &str, value: &str| words.extend([name.to_owned(), value.to_owned()]);
+    if let Some(db) = &global.db {
+        option("--db", &db.to_string_lossy());
+    }
+    if let Some(cwd) = &args.cwd {
+        option("--cwd", &cwd.to_string_lossy());
+    }
+    if args.limit != PAGE {
+        option("--limit", &args.limit.to_string());
+    }
+    option("--after", &after.to_string());
+    if args.all {
+        words.push("--all".to_owned());
+    }
+    let words: Vec<_> = words.iter().map(|word| quoted_for_shell(word)).collect();
+    words.join(" ")
 }
 
 fn line(entry: &CatalogueEntry, todos: Option<Value>) -> SessionLine<'_> {
@@ -93,6 +141,7 @@ fn line(entry: &CatalogueEntry, todos: Option<Value>) -> SessionLine<'_> {
 
 fn row(entry: &CatalogueEntry, todos: Option<&Value>, width: usize) -> String {
     let id: String = entry.header.id.as_str().chars().take(8).collect();
+    let id = harmless_line(&id);
     let time = entry.updated_at.datetime().format("%Y-%m-%d %H:%M");
     let plan = todos
         .and_then(Value::as_array)
@@ -104,11 +153,12 @@ fn row(entry: &CatalogueEntry, todos: Option<&Value>, width: usize) -> String {
                 .count();
             format!("{done}/{}", list.len())
         });
-    let title = harmless(entry.title.as_deref().unwrap_or("untitled"));
+    let title = harmless_line(entry.title.as_deref().unwrap_or("untitled"));
     let open = if entry.is_open { "*" } else { " " };
     let events = entry.next_seq.get();
+    let noun = if events == 1 { "event " } else { "events" };
     cut(
-        &format!("{id:<8}{open} {time}  {events:>6} events  {plan:>5}  {title}"),
+        &format!("{id:<8}{open} {time}  {events:>6} {noun}  {plan:>5}  {title}"),
         width,
     )
 }

@@ -16,7 +16,7 @@ use super::chat::ending;
 use crate::cli::Global;
 use crate::error::Exit;
 use crate::output::{self, Terminal};
-use crate::render::{Checklist, call_row, cut, harmless};
+use crate::render::{call_row, counted, cut, harmless, harmless_line, texts};
 use crate::stored::Stored;
 use crate::wiring::Service;
 
@@ -66,7 +66,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     while let Some(event) = events.next_sound().await? {
         if !global.json {
             for line in lines(&event, terminal.width) {
-                output::line(line)?;
+                output::verbatim(line)?;
             }
         } else if is_transcript(&event) {
             output::json(&event)?;
@@ -79,20 +79,9 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
         let todos: Vec<session_core::event::Todo> =
             serde_json::from_value(todos).unwrap_or_default();
         if !todos.is_empty() {
-            let Terminal {
-                glyphs,
-                color,
-                width,
-                ..
-            } = terminal;
-            let checklist = Checklist {
-                glyphs,
-                color,
-                width,
-                height: usize::MAX,
-            };
             output::line("")?;
-            checklist.lines(&todos).iter().try_for_each(output::line)?;
+            let lines = terminal.checklist().lines(&todos);
+            lines.iter().try_for_each(output::verbatim)?;
         }
     }
     service.close().await;
@@ -100,14 +89,14 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
 }
 
 fn heading(entry: &CatalogueEntry) -> std::io::Result<()> {
-    output::line(harmless(entry.title.as_deref().unwrap_or("untitled")))?;
+    output::line(entry.title.as_deref().unwrap_or("untitled"))?;
     let header = &entry.header;
-    output::line(harmless(&format!("session {}", header.id)))?;
+    output::line(format!("session {}", header.id))?;
     if let Some(cwd) = &header.cwd {
-        output::line(harmless(&format!("in {cwd}")))?;
+        output::line(format!("in {cwd}"))?;
     }
     if let Some(parent) = &header.parent_session {
-        output::line(harmless(&format!("from session {parent}")))?;
+        output::line(format!("from session {parent}"))?;
     }
     let open = if entry.is_open {
         ", a turn is open"
@@ -115,19 +104,20 @@ fn heading(entry: &CatalogueEntry) -> std::io::Result<()> {
         ""
     };
     output::line(format!(
-        "created {}, {} events{open}",
-        header.created_at, entry.next_seq
+        "created {}, {}{open}",
+        header.created_at,
+        counted(entry.next_seq.get(), "event")
     ))
 }
 
-/// What a person reads of one event.
+/// What a person reads of one event, made harmless.
 fn lines(event: &Event, width: usize) -> Vec<String> {
     if !is_transcript(event) {
         let reason = event
             .decode()
             .and_then(|TurnEnd { reason, .. }| ending(&reason));
         return reason
-            .map(|text| format!("! {}", harmless(&text)))
+            .map(|text| format!("! {}", harmless_line(&text)))
             .into_iter()
             .collect();
     }
@@ -140,7 +130,7 @@ fn lines(event: &Event, width: usize) -> Vec<String> {
                 vec![cut(
                     &format!(
                         "  ({}) {}",
-                        message.source.kind(),
+                        harmless_line(message.source.kind()),
                         harmless(&message.text())
                     ),
                     width,
@@ -156,11 +146,8 @@ fn lines(event: &Event, width: usize) -> Vec<String> {
             Some(result) => {
                 let failed = result.outcome().is_some_and(|(.., is_error)| is_error);
                 let mark = if failed { "  ✗ " } else { "  → " };
-                let text = result.outcome().map(|(_, content, _)| text_of(content));
-                vec![cut(
-                    &format!("{mark}{}", harmless(&text.unwrap_or_default())),
-                    width,
-                )]
+                let text = texts(&result).collect::<Vec<_>>().join(" ");
+                vec![cut(&format!("{mark}{}", harmless(&text)), width)]
             }
             None => unreadable(event),
         },
@@ -184,14 +171,6 @@ fn assistant(message: &Message, width: usize) -> Vec<String> {
     lines
 }
 
-fn text_of(content: &[ContentBlock]) -> String {
-    let texts = content.iter().filter_map(|block| match block {
-        ContentBlock::Text { text } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join(" ")
-}
-
 fn quoted(text: &str, mark: &str) -> Vec<String> {
     harmless(text)
         .lines()
@@ -208,6 +187,6 @@ fn unreadable(event: &Event) -> Vec<String> {
     vec![format!(
         "! event {} ({}) cannot be read",
         event.seq(),
-        harmless(event.kind())
+        harmless_line(event.kind())
     )]
 }

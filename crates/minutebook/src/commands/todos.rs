@@ -1,20 +1,20 @@
 //! `minutebook todos`: the standing plan, and how it came about.
 
-use futures::StreamExt as _;
 use serde::Serialize;
 use session_core::event::{Todo, TodoWrite, TurnStart};
-use session_core::store::{EventStore as _, ReadRange};
+use session_core::store::{ReadError, ReadRange};
+use session_core::{Seq, SessionId};
 use todo_tool::{TodoChange, diff};
 
 use crate::cli::Global;
 use crate::error::Exit;
 use crate::output::{self, Terminal};
-use crate::render::{Checklist, harmless};
 use crate::stored::Stored;
 use crate::wiring::Service;
 
 /// What happened to one item.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Change<'a> {
     change: &'static str,
     content: &'a str,
@@ -22,6 +22,7 @@ struct Change<'a> {
 
 /// One list that was written, and what it changed.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Write<'a> {
     id: &'a str,
     seq: u64,
@@ -36,14 +37,8 @@ struct Write<'a> {
 pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     let service = Service::open(global).await?;
     let id = service.resolve(id).await?;
-    let standing = standing_seq(&service, &id).await?;
-    let terminal = Terminal::detect();
-    let checklist = Checklist {
-        glyphs: terminal.glyphs,
-        color: terminal.color,
-        width: terminal.width,
-        height: usize::MAX,
-    };
+    let last = Last::find(&service, &id).await?;
+    let checklist = Terminal::detect().checklist();
     let mut events = Stored::read(&*service.store, &id, ReadRange::ALL);
     let (mut turn, mut before, mut count) = (0, Vec::new(), 0_u64);
     while let Some(event) = events.next_sound().await? {
@@ -56,7 +51,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
         };
         count += 1;
         let changes = diff(&before, &todos);
-        let standing = Some(event.seq()) == standing;
+        let standing = Some(event.seq()) == last.standing;
         if global.json {
             output::json(&Write {
                 id: id.as_str(),
@@ -72,10 +67,10 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
             let mark = if standing { "  (stands)" } else { "" };
             output::line(format!("{time}  turn {turn}  event {}{mark}", event.seq()))?;
             for change in &changes {
-                output::line(harmless(&format!("  {change}")))?;
+                output::line(format!("  {change}"))?;
             }
             for line in checklist.lines(&todos) {
-                output::line(format!("  {line}"))?;
+                output::verbatim(format!("  {line}"))?;
             }
             output::line("")?;
         }
@@ -84,10 +79,13 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     let exit = events.exit();
     drop(events);
     if !global.json {
-        output::line(match (count, standing) {
-            (0, _) => "no list was written in this session",
-            (_, None) => "no list stands: a turn has begun since the last one",
-            (_, Some(_)) => "the last list stands",
+        output::line(match (count, last.standing, last.is_certain) {
+            (0, ..) => "no list was written in this session",
+            (_, None, _) => "no list stands: a turn has begun since the last one",
+            (_, Some(_), true) => "the last list stands",
+            (_, Some(_), false) => {
+                "the last list stands, unless a damaged event behind it began a turn"
+            }
         })?;
     }
     service.close().await;
@@ -101,20 +99,32 @@ fn change(change: &TodoChange) -> Change<'_> {
     }
 }
 
-/// Where the standing plan was written: the last write with no later start of a turn.
-async fn standing_seq(
-    service: &Service,
-    id: &session_core::SessionId,
-) -> anyhow::Result<Option<session_core::Seq>> {
-    let mut events = service.store.read(id, ReadRange::backward_before(None));
-    while let Some(event) = events.next().await {
-        let event = event?;
-        if event.is::<TodoWrite>() {
-            return Ok(Some(event.seq()));
-        }
-        if event.is::<TurnStart>() {
-            break;
-        }
+/// What became of the last list.
+struct Last {
+    /// Where it was written, if no later start of a turn is known.
+    standing: Option<Seq>,
+    /// Whether everything behind it could be read.
+    is_certain: bool,
+}
+
+impl Last {
+    async fn find(service: &Service, id: &SessionId) -> anyhow::Result<Self> {
+        let mut is_certain = true;
+        let mut events = Stored::read(&*service.store, id, ReadRange::backward_before(None));
+        let standing = loop {
+            match events.next().await {
+                Some(Ok(event)) if event.is::<TodoWrite>() => break Some(event.seq()),
+                Some(Ok(event)) if event.is::<TurnStart>() => break None,
+                Some(Ok(_)) => {}
+                // Reading forward names it.
+                Some(Err(ReadError::Damaged { .. })) => is_certain = false,
+                Some(Err(error)) => return Err(error.into()),
+                None => break None,
+            }
+        };
+        Ok(Self {
+            standing,
+            is_certain,
+        })
     }
-    Ok(None)
 }

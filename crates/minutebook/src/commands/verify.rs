@@ -12,12 +12,13 @@ use session_core::{
 use crate::cli::Global;
 use crate::error::Exit;
 use crate::output;
-use crate::render::harmless;
+use crate::render::counted;
 use crate::stored::Stored;
 use crate::wiring::Service;
 
 /// What was found in one session.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Finding {
     id: SessionId,
     events: u64,
@@ -30,8 +31,15 @@ struct Finding {
     open_turn: bool,
 }
 
+impl Finding {
+    const fn count(&self) -> u64 {
+        self.faults.len() as u64
+    }
+}
+
 /// Something that does not hold.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Fault {
     /// What was checked: header, decode, log, catalogue, checkpoint.
     check: &'static str,
@@ -51,10 +59,10 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
                 reason: reason.clone(),
             })?;
         } else {
-            output::line(harmless(&format!("file: {reason}")))?;
+            output::line(format!("file: {reason}"))?;
         }
     }
-    let mut faults = file.len();
+    let mut faults = file.len() as u64;
     let (mut sessions, mut events) = (0, 0);
     if let Some(prefix) = id {
         let id = service.resolve(&prefix).await?;
@@ -63,7 +71,7 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
             Err(ReadError::Header { session, .. }) => unreadable(&service, session).await?,
             Err(error) => return Err(error.into()),
         };
-        (sessions, events, faults) = (1, finding.events, faults + finding.faults.len());
+        (sessions, events, faults) = (1, finding.events, faults + finding.count());
         report(global, &finding)?;
     } else {
         let filter = ListFilter {
@@ -81,13 +89,13 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
                 let finding = examine(&service, entry).await?;
                 sessions += 1;
                 events += finding.events;
-                faults += finding.faults.len();
+                faults += finding.count();
                 report(global, &finding)?;
             }
             for id in page.damaged {
                 let finding = unreadable(&service, id).await?;
                 sessions += 1;
-                faults += finding.faults.len();
+                faults += finding.count();
                 report(global, &finding)?;
             }
             query.after = page.next;
@@ -98,7 +106,10 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
     }
     if !global.json {
         output::line(format!(
-            "{sessions} sessions, {events} events, {faults} faults"
+            "{}, {}, {}",
+            counted(sessions, "session"),
+            counted(events, "event"),
+            counted(faults, "fault")
         ))?;
     }
     service.close().await;
@@ -122,17 +133,17 @@ fn report(global: &Global, finding: &Finding) -> anyhow::Result<()> {
         open_turn,
     } = finding;
     let verdict = if *ok { "ok" } else { "FAULTY" };
-    output::line(harmless(&format!("{id}: {verdict}, {events} events")))?;
+    let count = counted(*events, "event");
+    output::line(format!("{id}: {verdict}, {count}"))?;
     for Fault { check, seq, reason } in faults {
         let place = seq
             .map(|seq| format!(" at event {seq}"))
             .unwrap_or_default();
-        output::line(harmless(&format!("  {check}{place}: {reason}")))?;
+        output::line(format!("  {check}{place}: {reason}"))?;
     }
     for (kind, count) in unknown {
-        output::line(harmless(&format!(
-            "  note: {count} events of the unknown type {kind:?}"
-        )))?;
+        let count = counted(*count, "event");
+        output::line(format!("  note: {count} of the unknown type {kind:?}"))?;
     }
     if *open_turn {
         output::line("  note: a turn is open; it is running, or the next opening closes it")?;
@@ -180,7 +191,6 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
     drop(stored);
     walk.compare(&entry);
     let Walk {
-        state,
         mut faults,
         unknown,
         events,
@@ -193,14 +203,14 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
             reason: fault.to_string(),
         });
     }
-    let open_turn = state.trace().open_turn().is_some();
     Ok(Finding {
         id,
         events,
         ok: faults.is_empty(),
         faults,
         unknown,
-        open_turn,
+        // The walk knows of no turn behind damage.
+        open_turn: entry.is_open,
     })
 }
 

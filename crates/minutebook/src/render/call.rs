@@ -1,16 +1,28 @@
-//! The row of a tool call in a conversation.
+//! Tool calls and their results in a conversation.
 
-use session_core::event::{TodoStatus, TodoWrite};
+use session_core::event::{ContentBlock, TodoStatus, TodoWrite, ToolResult};
 
-use super::harmless;
+use super::{harmless, harmless_line};
 
 /// A call on one line: its tool and arguments, or for a to-do list what the list says.
 pub(crate) fn call_row(name: &str, arguments: &str) -> String {
     let list = serde_json::from_str::<TodoWrite>(arguments).ok();
     match list.filter(|_| name == todo_tool::NAME) {
         Some(list) => format!("• Update todo list  {}", summary(&list)),
-        None => format!("• {} {}", harmless(name), harmless(arguments)),
+        None => format!("• {} {}", harmless_line(name), harmless(arguments)),
     }
+}
+
+/// The texts that a tool returned, as they are.
+pub(crate) fn texts(result: &ToolResult) -> impl Iterator<Item = &str> {
+    let content = result.outcome().map(|(_, content, _)| content);
+    content
+        .into_iter()
+        .flatten()
+        .filter_map(|block| match block {
+            ContentBlock::Text { text } => Some(text.as_str()),
+            _ => None,
+        })
 }
 
 /// How far a list is, and what is active; the others that are, by their number.

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use session_core::event::{Todo, TodoStatus};
 
-use super::{cut, harmless};
+use super::{cut, harmless, paint};
 
 /// The marks of the three statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,9 @@ impl Glyphs {
         }
     }
 }
+
+/// What the title takes of the line of counts, with the gap behind it.
+const TITLE_COLUMNS: usize = "To-dos  ".len();
 
 /// How a list is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +69,11 @@ impl Checklist {
         } else {
             parts
         };
-        let title = self.paint(Style::new().bold(), "To-dos");
-        format!("{title}  {}", parts.join(self.glyphs.separator()))
+        let title = cut("To-dos", self.width);
+        let room = self.width.saturating_sub(TITLE_COLUMNS);
+        let parts = cut(&parts.join(self.glyphs.separator()), room);
+        let title = self.paint(Style::new().bold(), &title);
+        format!("{title}  {parts}").trim_end().to_owned()
     }
 
     /// One row.
@@ -89,13 +95,17 @@ impl Checklist {
 
     /// The whole list, cut to the height around what is in progress; what is left out is counted.
     pub(crate) fn lines(&self, todos: &[Todo]) -> Vec<String> {
+        let Some(room) = self.height.checked_sub(1) else {
+            return Vec::new();
+        };
         let mut lines = vec![self.counts(todos)];
-        let room = self.height.saturating_sub(1).max(1);
         if todos.len() <= room {
             lines.extend(todos.iter().map(|todo| self.row(todo)));
             return lines;
         }
-        let shown = room.saturating_sub(2).max(1);
+        // Where there is no room for both, items come before the count of what is left out.
+        let marks = if room > 2 { 2 } else { 0 };
+        let shown = room - marks;
         let active = todos
             .iter()
             .position(|todo| todo.status == TodoStatus::InProgress)
@@ -107,8 +117,8 @@ impl Checklist {
             .unwrap_or(todos.len());
         let first = active.saturating_sub(shown / 2).min(todos.len() - shown);
         let left_out = |count: usize, place: &str| {
-            (count > 0)
-                .then(|| self.paint(Style::new().dimmed(), &format!("    … {count} {place}")))
+            let line = || cut(&format!("    … {count} {place}"), self.width);
+            (count > 0 && marks > 0).then(|| self.paint(Style::new().dimmed(), &line()))
         };
         lines.extend(left_out(first, "before"));
         lines.extend(
@@ -121,11 +131,7 @@ impl Checklist {
     }
 
     fn paint(&self, style: Style, text: &str) -> String {
-        if self.color {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        paint(self.color, style, text)
     }
 }
 
@@ -146,7 +152,7 @@ mod tests {
     const PLAIN: Checklist = Checklist {
         glyphs: Glyphs::Ascii,
         color: false,
-        width: 30,
+        width: 60,
         height: 10,
     };
 
@@ -198,6 +204,30 @@ mod tests {
           [ ] item 21
             … 28 more
         ");
+    }
+
+    #[test]
+    fn no_height_or_width_is_overrun() {
+        let todos: Vec<Todo> = (0..50_u32)
+            .map(|n| Todo {
+                content: format!("item {n}"),
+                status: TodoStatus::Pending,
+            })
+            .collect();
+        for height in 0..60 {
+            for width in [0, 3, 7, 12, 30] {
+                let small = Checklist {
+                    height,
+                    width,
+                    ..PLAIN
+                };
+                let lines = small.lines(&todos);
+                assert!(lines.len() <= height, "{height}: {lines:?}");
+                // The mark of a status and the space around it are always there.
+                let widest = lines.iter().map(|line| line.chars().count()).max();
+                assert!(widest.unwrap_or(0) <= width.max(6), "{width}: {lines:?}");
+            }
+        }
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if columns(&flat) <= width {
         return flat;
     }
+    if width == 0 {
+        return String::new();
+    }
     let mut out = String::new();
     let mut used = 1;
     for c in flat.chars() {
@@ -55,13 +58,26 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// How many rows of `width` columns a painted line takes.
+pub(crate) fn rows(line: &str, width: usize) -> usize {
+    let mut used = 0;
+    let mut rest = line;
+    while let Some((text, styled)) = rest.split_once('\u{1b}') {
+        used += columns(text);
+        // The only escapes here are styles, which end with an m.
+        rest = styled.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    used += columns(rest);
+    used.div_ceil(width.max(1)).max(1)
+}
+
 fn columns(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{columns, cut, wrap};
+    use super::{columns, cut, rows, wrap};
     use proptest::prelude::*;
 
     #[test]
@@ -69,6 +85,7 @@ mod tests {
         assert_eq!(cut("日本", 4), "日本");
         assert_eq!(cut("日本語", 5), "日本…");
         assert_eq!(cut("a\nb", 9), "a b");
+        assert_eq!(cut("a", 0), "");
     }
 
     #[test]
@@ -78,11 +95,19 @@ mod tests {
         assert_eq!(wrap("", 3), [""]);
     }
 
+    #[test]
+    fn a_line_takes_the_rows_that_its_columns_fill() {
+        assert_eq!(rows("", 4), 1);
+        assert_eq!(rows("abcd", 4), 1);
+        assert_eq!(rows("日本語", 4), 2);
+        assert_eq!(rows("\u{1b}[1mabcd\u{1b}[0m", 4), 1);
+    }
+
     proptest! {
         #[test]
-        fn no_line_is_wider_than_asked(text in "[a-z 日é]{0,60}", width in 2_usize..20) {
-            for line in wrap(&text, width) {
-                prop_assert!(columns(&line) <= width);
+        fn no_line_is_wider_than_asked(text in "[a-z 日é]{0,60}", width in 0_usize..20) {
+            for line in wrap(&text, width.max(2)) {
+                prop_assert!(columns(&line) <= width.max(2));
             }
             prop_assert!(columns(&cut(&text, width)) <= width);
         }

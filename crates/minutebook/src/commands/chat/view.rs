@@ -10,7 +10,7 @@ use session_core::event::{
 };
 
 use crate::output::{self, Terminal};
-use crate::render::{Checklist, Screen, call_row, cut, harmless};
+use crate::render::{Checklist, Screen, call_row, cut, harmless, harmless_line, texts};
 
 /// Shows the events of a turn.
 pub(crate) enum View {
@@ -22,20 +22,13 @@ pub(crate) enum View {
     Live(Live),
 }
 
-/// What the views of a person have in common.
-pub(crate) struct Painter {
-    checklist: Checklist,
-    color: bool,
-}
-
 pub(crate) struct Pipe {
-    painter: Painter,
+    checklist: Checklist,
     todos: Vec<Todo>,
     in_text: bool,
 }
 
 pub(crate) struct Live {
-    painter: Painter,
     screen: Screen<Stdout>,
 }
 
@@ -44,29 +37,14 @@ impl View {
         if json {
             return Self::Json;
         }
-        let Terminal {
-            is_terminal,
-            color,
-            glyphs,
-            width,
-            height,
-        } = terminal;
-        // Never more than a third of the screen.
-        let checklist = Checklist {
-            glyphs,
-            color,
-            width,
-            height: (height / 3).max(4),
-        };
-        let painter = Painter { checklist, color };
-        if is_terminal {
+        if terminal.is_terminal {
+            let Terminal { glyphs, color, .. } = terminal;
             Self::Live(Live {
-                painter,
-                screen: Screen::new(io::stdout(), width),
+                screen: Screen::new(io::stdout(), output::size, glyphs, color),
             })
         } else {
             Self::Pipe(Pipe {
-                painter,
+                checklist: terminal.checklist(),
                 todos: Vec::new(),
                 in_text: false,
             })
@@ -86,10 +64,7 @@ impl View {
         match self {
             Self::Json => Ok(()),
             Self::Pipe(pipe) => pipe.line(text),
-            Self::Live(live) => {
-                let note = live.painter.paint(Style::new().dimmed(), text);
-                live.screen.line(&note)
-            }
+            Self::Live(live) => live.screen.line(text, Style::new().dimmed()),
         }
     }
 
@@ -112,16 +87,6 @@ enum Shown {
     NewTurn,
     Line(String, Style),
     Nothing,
-}
-
-impl Painter {
-    fn paint(&self, style: Style, text: &str) -> String {
-        if self.color {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
-    }
 }
 
 fn shown(event: &Event) -> Shown {
@@ -149,14 +114,15 @@ fn shown(event: &Event) -> Shown {
             None => Shown::Nothing,
         },
         ToolResult::TYPE => match event.decode::<ToolResult>() {
-            Some(result) if result.outcome().is_some_and(|(.., is_error)| is_error) => {
-                Shown::Line(format!("  {}", first_line(&result)), failed)
-            }
+            Some(result) if result.outcome().is_some_and(|(.., is_error)| is_error) => Shown::Line(
+                format!("  {}", harmless_line(&first_lines(&result))),
+                failed,
+            ),
             _ => Shown::Nothing,
         },
         TurnEnd::TYPE => match event.decode::<TurnEnd>() {
             Some(TurnEnd { reason, .. }) => ending(&reason).map_or(Shown::Nothing, |text| {
-                Shown::Line(harmless(&text).into_owned(), failed)
+                Shown::Line(harmless_line(&text).into_owned(), failed)
             }),
             None => Shown::Nothing,
         },
@@ -164,15 +130,10 @@ fn shown(event: &Event) -> Shown {
     }
 }
 
-fn first_line(result: &ToolResult) -> String {
-    let text = result.outcome().map(|(_, content, _)| {
-        let texts = content.iter().filter_map(|block| match block {
-            session_core::event::ContentBlock::Text { text } => text.lines().next(),
-            _ => None,
-        });
-        texts.collect::<Vec<_>>().join(" ")
-    });
-    harmless(&text.unwrap_or_default()).into_owned()
+/// The texts that a tool returned, the first line of each.
+fn first_lines(result: &ToolResult) -> String {
+    let lines = texts(result).filter_map(|text| text.lines().next());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 /// How a turn ended, where it did not simply complete.
@@ -217,7 +178,7 @@ impl Pipe {
     /// The whole list once, then only the rows that changed.
     fn todos(&mut self, todos: Vec<Todo>) -> io::Result<()> {
         self.end_text()?;
-        let checklist = &self.painter.checklist;
+        let checklist = &self.checklist;
         let mut lines = Vec::new();
         if self.todos.is_empty() || todos.is_empty() {
             lines.extend(checklist.lines(&todos));
@@ -227,7 +188,7 @@ impl Pipe {
             lines.extend(changed.map(|todo| checklist.row(todo)));
         }
         self.todos = todos;
-        lines.iter().try_for_each(output::line)?;
+        lines.iter().try_for_each(output::verbatim)?;
         io::stdout().flush()
     }
 
@@ -249,19 +210,11 @@ impl Live {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         match shown(event) {
             Shown::Text(text) => self.screen.text(&text, Style::new()),
-            Shown::Thought(text) => {
-                let dim = if self.painter.color {
-                    Style::new().dimmed()
-                } else {
-                    Style::new()
-                };
-                self.screen.text(&text, dim)
-            }
+            Shown::Thought(text) => self.screen.text(&text, Style::new().dimmed()),
             Shown::TextEnds => self.screen.end_text(),
-            Shown::Todos(todos) if todos.is_empty() => self.screen.footer(Vec::new()),
-            Shown::Todos(todos) => self.screen.footer(self.painter.checklist.lines(&todos)),
-            Shown::NewTurn => self.screen.footer(Vec::new()),
-            Shown::Line(line, style) => self.screen.line(&self.painter.paint(style, &line)),
+            Shown::Todos(todos) => self.screen.todos(todos),
+            Shown::NewTurn => self.screen.todos(Vec::new()),
+            Shown::Line(line, style) => self.screen.line(&line, style),
             Shown::Nothing => Ok(()),
         }
     }
