@@ -293,7 +293,7 @@ mod tests {
             ),
             (
                 json!({"steps": [{"what": "stir", "who": "me"}]}),
-                r#"arguments.steps[0]: unknown key "who", expected only "heat", "kind", "minutes", "what""#,
+                r#"arguments.steps[0]: unknown key "who", expected only "what", "heat", "kind", "minutes""#,
             ),
             (
                 json!({"steps": [{"what": "stir"}], "a b": 1}),
