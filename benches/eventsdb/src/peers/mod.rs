@@ -1,0 +1,3 @@
+//! The one peer of this binary.
+
+pub(crate) mod eventsdb;
