@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use salamander::{
     DurabilityDto, Engine, EngineAppendBatch, EngineOptions, EventData, ExpectedRevisionDto,
-    ReplayRequest,
+    MAX_REPLAY_PAGE_BYTES, MAX_REPLAY_PAGE_EVENTS, ReplayRequest,
 };
 use workload::{Peer, Record, Task};
 
@@ -66,6 +66,9 @@ impl Peer for Salamander {
     async fn replay(&self, session: u32, mut each: impl FnMut(Record) + Send) -> Result<()> {
         let reader = self.engine.open_reader(ReplayRequest {
             stream: Some(name(session)),
+            // Each page is looked for from the beginning of a segment, so the largest are best.
+            page_events: MAX_REPLAY_PAGE_EVENTS,
+            page_bytes: MAX_REPLAY_PAGE_BYTES,
             ..ReplayRequest::default()
         })?;
         loop {
