@@ -24,9 +24,15 @@ impl Peer for Salamander {
     type Writer = String;
 
     fn supports(task: Task) -> bool {
+        // Many sessions: each append is a sync of its own, and reading one session back reads all.
         !matches!(
             task,
-            Task::Pages | Task::Todos | Task::LiveTodos | Task::Subscribe | Task::Follow
+            Task::ManySessions
+                | Task::Pages
+                | Task::Todos
+                | Task::LiveTodos
+                | Task::Subscribe
+                | Task::Follow
         )
     }
 

@@ -48,7 +48,8 @@ impl Payload {
 
     /// Takes a value that has been checked, and drops the white space between its tokens.
     fn compact(raw: Box<RawValue>) -> serde_json::Result<Self> {
-        if raw.get().contains(WHITE_SPACE) {
+        // Most texts have white space in their strings alone, and are taken as they are.
+        if has_whitespace_between_tokens(raw.get()) {
             RawValue::from_string(without_whitespace(raw.get())).map(|raw| Self(raw.into()))
         } else {
             Ok(Self(raw.into()))
@@ -139,6 +140,24 @@ fn same_value(a: &RawValue, b: &RawValue, depth: u32) -> bool {
     }
 }
 
+fn has_whitespace_between_tokens(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'"' {
+            while let Some(byte) = bytes.next()
+                && byte != b'"'
+            {
+                if byte == b'\\' {
+                    bytes.next();
+                }
+            }
+        } else if WHITE_SPACE.contains(&char::from(byte)) {
+            return true;
+        }
+    }
+    false
+}
+
 fn without_whitespace(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut in_string, mut escaped) = (false, false);
@@ -160,7 +179,7 @@ fn without_whitespace(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Payload;
+    use super::{Payload, has_whitespace_between_tokens, without_whitespace};
 
     #[test]
     fn a_payload_keeps_what_a_number_type_would_lose() {
@@ -176,6 +195,23 @@ mod tests {
     fn white_space_between_tokens_is_dropped_and_inside_strings_kept() {
         let payload = Payload::from_text("{ \"a b\" :\n [1, \"\\\" x\"] }").unwrap();
         assert_eq!(payload.as_str(), r#"{"a b":[1,"\" x"]}"#);
+    }
+
+    #[test]
+    fn white_space_is_seen_exactly_where_it_would_be_dropped() {
+        for text in [
+            r#"{"a b":[1,"\" x","é\\"],"c":"\\\" "}"#,
+            r#"{"a\\" :1}"#,
+            "[\"a\",\n1]",
+            " 1",
+            "1\t",
+            r#""\" ""#,
+            r#""""#,
+            "[]",
+        ] {
+            let is_dropped = without_whitespace(text) != text;
+            assert_eq!(has_whitespace_between_tokens(text), is_dropped, "{text}");
+        }
     }
 
     #[test]
