@@ -151,7 +151,9 @@ const fn exit_of_append(failure: &AppendFailure) -> Option<Exit> {
 const fn exit_of_read(error: &ReadError) -> Option<Exit> {
     match error {
         ReadError::NotFound { .. } => Some(Exit::NoSession),
-        ReadError::Damaged { .. } | ReadError::Header { .. } => Some(Exit::Database),
+        ReadError::Damaged { .. } | ReadError::Upcast { .. } | ReadError::Header { .. } => {
+            Some(Exit::Database)
+        }
         ReadError::Cursor(_) => Some(Exit::Input),
         _ => None,
     }

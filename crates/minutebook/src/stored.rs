@@ -35,7 +35,7 @@ impl<'a> Stored<'a> {
             match self.next().await {
                 None => return Ok(None),
                 Some(Ok(event)) => return Ok(Some(event)),
-                Some(Err(damage @ ReadError::Damaged { .. })) => {
+                Some(Err(damage)) if damage.at().is_some() => {
                     self.is_damaged = true;
                     output::complaint(&anyhow::Error::new(damage));
                 }
@@ -56,8 +56,8 @@ impl<'a> Stored<'a> {
     /// The next event, or the damage in its place. Any other error is the last item.
     pub(crate) async fn next(&mut self) -> Option<Result<Event, ReadError>> {
         let next = self.events.next().await?;
-        if let Err(ReadError::Damaged { seq, .. }) = &next {
-            let rest = self.range.after(*seq);
+        if let Some(seq) = next.as_ref().err().and_then(ReadError::at) {
+            let rest = self.range.after(seq);
             self.events = rest.map_or_else(
                 || futures::stream::empty().boxed(),
                 |range| self.store.read(&self.session, range),

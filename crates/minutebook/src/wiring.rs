@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent_loop::{Agent, AgentConfig, Model, OfflineModel, ScriptedModel};
 use projection::{CheckpointPolicy, Projections, UnitGuard};
-use session_core::store::{EventStore as _, ReadError};
+use session_core::store::{EventStore, ReadError};
 use session_core::{
     ListFilter, ListQuery, ObserverGuard, OpenError, OpenOptions, SessionId, Sessions, SqliteStore,
     Vocabulary,
@@ -82,6 +82,11 @@ impl Service {
             _units: units,
             _observer: observer,
         })
+    }
+
+    /// The stored logs, for commands that show what is in them: events in their present shape.
+    pub(crate) fn log(&self) -> &dyn EventStore {
+        &**self.sessions.store()
     }
 
     /// The session that an id, or a unique prefix of one, names.

@@ -88,14 +88,12 @@ impl Projections {
         while let Some(event) = events.next().await {
             let event = match event {
                 Ok(event) => event,
-                Err(ReadError::Damaged { seq: damaged, .. }) => {
-                    faults.extend(
-                        due.drain(..)
-                            .map(|claim| claim.fault(Fault::Damaged { damaged })),
-                    );
+                Err(error) => {
+                    let damaged = error.at().ok_or(error)?;
+                    let claims = due.drain(..);
+                    faults.extend(claims.map(|claim| claim.fault(Fault::Damaged { damaged })));
                     break;
                 }
-                Err(error) => return Err(error),
             };
             for claim in &mut due {
                 claim.cell.take(&event);

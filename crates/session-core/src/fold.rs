@@ -9,7 +9,7 @@ use crate::event::{EndSeed, EventData as _, Message, RequestContext, RequestHead
 use crate::surface::{Change, StagedSurface};
 use crate::{
     Event, Replacement, Seq, ShapeError, Surface, SurfaceViolation, Trace, TraceViolation,
-    UnixMillis, Vocabulary,
+    UnixMillis, UpcastError, Vocabulary,
 };
 
 /// What a log adds up to, up to its last event.
@@ -80,6 +80,9 @@ pub enum Violation {
         /// How.
         source: TraceViolation,
     },
+    /// An upcaster failed on it.
+    #[error(transparent)]
+    Upcast(#[from] UpcastError),
     /// A check of the harness refused it.
     #[error("event {seq} ({kind}) was refused by the check {check:?}: {reason}")]
     Vetoed {

@@ -50,6 +50,7 @@ mod surface;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod trace;
+mod upcast;
 mod vocabulary;
 
 pub use catalogue::{
@@ -75,4 +76,5 @@ pub use store::sqlite::{Durability, OpenError, OpenOptions, SqliteStore};
 pub use store::{EventStore, memory::MemoryStore};
 pub use surface::{Replacement, Surface, SurfaceViolation};
 pub use trace::{Trace, TraceViolation};
+pub use upcast::{UpcastError, Upcaster};
 pub use vocabulary::{ShapeError, Vocabulary};

@@ -13,6 +13,7 @@ use crate::observe::{Check, Observer, ObserverGuard, Observers};
 use crate::session::Parts;
 use crate::store::{
     AppendError, CreateError, EventStore, LeaseError, LeaseStore, Owner, ReadError, ReadRange,
+    Upcasting,
 };
 use crate::{
     Clock, Event, Header, IdSource, LogState, NewEvent, RandomIds, Session, SessionId, SystemClock,
@@ -169,13 +170,19 @@ impl SessionsBuilder {
             ids,
             checks,
         } = self;
+        let vocabulary = Arc::new(vocabulary);
+        let store: Arc<dyn EventStore> = if vocabulary.has_upcasters() {
+            Arc::new(Upcasting::new(store, Arc::clone(&vocabulary)))
+        } else {
+            store
+        };
         // Never by the harness's own source: an owner is told apart from those of all processes.
         let owner = Owner::this_process(&RandomIds);
         let shared = Shared {
             store,
             leases,
             owner,
-            vocabulary: Arc::new(vocabulary),
+            vocabulary,
             clock,
             ids,
             checks: checks.into(),
@@ -218,7 +225,8 @@ impl Sessions {
         }
     }
 
-    /// The store underneath, for reading what is not open.
+    /// The store underneath, for reading what is not open. Where the vocabulary has upcasters,
+    /// events are read through them.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn EventStore> {
         &self.shared.store
@@ -269,10 +277,11 @@ impl Sessions {
             session: id.clone(),
             source,
         })?;
-        LogState::fold(&self.shared.vocabulary, &seed).map_err(|source| CreateFailure::Seed {
-            session: id.clone(),
-            source: source.into(),
-        })?;
+        self.check_seed(&seed)
+            .map_err(|source| CreateFailure::Seed {
+                session: id.clone(),
+                source: source.into(),
+            })?;
         self.shared.store.create(&header, seed).await?;
         Ok(self.open(&id).await?)
     }
@@ -286,6 +295,15 @@ impl Sessions {
             seed.push(NewEvent::new(&EndSeed {}).at(next, self.shared.clock.now()));
         }
         seed
+    }
+
+    /// Checks a seed as the log that it will be opened as. It is stored as it is, and may be of an
+    /// older shape.
+    fn check_seed(&self, seed: &[Event]) -> Result<(), Violation> {
+        let vocabulary = &self.shared.vocabulary;
+        let present = seed.iter().map(|event| vocabulary.upcast(event.clone()));
+        let present: Vec<Event> = present.collect::<Result<_, _>>()?;
+        LogState::fold(vocabulary, &present).map(drop)
     }
 
     /// The session, if it is live in this process.

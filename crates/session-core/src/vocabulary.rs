@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::Payload;
 use crate::event::{
     AssistantChunk, AssistantMessage, EndSeed, EventData, LogOnly, RequestContext, RequestHeader,
     SessionTitle, StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnStart,
     UserMessage,
 };
+use crate::{Event, Payload, UpcastError, Upcaster};
 
 /// A payload that does not fit its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +66,8 @@ type CheckFn = fn(&Payload) -> Result<(), ShapeError>;
 #[derive(Debug, Clone)]
 pub struct Vocabulary {
     known: BTreeMap<Arc<str>, CheckFn>,
+    /// By the type that they apply to, in the order in which they are applied.
+    upcasters: BTreeMap<Arc<str>, Vec<Upcaster>>,
 }
 
 impl Vocabulary {
@@ -74,6 +76,7 @@ impl Vocabulary {
     pub fn core() -> Self {
         let mut core = Self {
             known: BTreeMap::new(),
+            upcasters: BTreeMap::new(),
         };
         core.insert::<UserMessage>();
         core.insert::<AssistantMessage>();
@@ -112,6 +115,47 @@ impl Vocabulary {
     pub fn with_opaque(mut self, kind: impl Into<Arc<str>>) -> Self {
         self.known.entry(kind.into()).or_insert(|_| Ok(()));
         self
+    }
+
+    /// Reads the stored events of one type through `upcaster`, after those that were added for the
+    /// type before it: each takes the shape that the one before it gives. New events are checked as
+    /// they are.
+    #[must_use]
+    pub fn with_upcaster(mut self, upcaster: Upcaster) -> Self {
+        let kind = upcaster.kind().into();
+        self.upcasters.entry(kind).or_default().push(upcaster);
+        self
+    }
+
+    /// Whether stored events are read through upcasters at all.
+    #[must_use]
+    pub fn has_upcasters(&self) -> bool {
+        !self.upcasters.is_empty()
+    }
+
+    /// A stored event in its present shape.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`UpcastError`], which names the event and the upcaster that failed.
+    pub fn upcast(&self, event: Event) -> Result<Event, UpcastError> {
+        let upcasters = self.upcasters.get(event.kind());
+        let present = upcasters
+            .into_iter()
+            .flatten()
+            .try_fold(None, |data, upcaster| {
+                let data = upcaster.apply(data.as_ref().unwrap_or(event.data()));
+                data.map(Some).map_err(|source| UpcastError {
+                    seq: event.seq(),
+                    kind: event.kind().to_owned(),
+                    upcaster: upcaster.name().to_owned(),
+                    source,
+                })
+            })?;
+        Ok(match present {
+            Some(data) => event.with_data(data),
+            None => event,
+        })
     }
 
     fn insert<P: EventData>(&mut self) {

@@ -26,7 +26,7 @@ pub(crate) async fn run(global: &Global, args: EventsArgs) -> anyhow::Result<Exi
     };
     let exit = if args.follow {
         let mut signals = Signals::listen()?;
-        let mut events = follow(service.store.clone(), id, from);
+        let mut events = follow(service.sessions.store().clone(), id, from);
         loop {
             let event = tokio::select! {
                 event = events.next() => event.transpose()?,
@@ -38,7 +38,7 @@ pub(crate) async fn run(global: &Global, args: EventsArgs) -> anyhow::Result<Exi
             }
         }
     } else {
-        let mut events = Stored::read(&*service.store, &id, ReadRange::from(from));
+        let mut events = Stored::read(service.log(), &id, ReadRange::from(from));
         while let Some(event) = events.next_sound().await? {
             show(&event)?;
         }

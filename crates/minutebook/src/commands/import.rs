@@ -140,7 +140,10 @@ impl Log {
 fn check(state: &mut LogState, known: &Vocabulary, events: &[Event]) -> Result<(), Violation> {
     let staged = {
         let mut stage = state.stage(known);
-        events.iter().try_for_each(|event| stage.push(event))?;
+        for event in events {
+            // Taken in as it is, and checked as it will be read.
+            stage.push(&known.upcast(event.clone())?)?;
+        }
         stage.finish()
     };
     state.apply(staged);

@@ -9,7 +9,7 @@ use session_core::event::{
     AssistantMessage, ContentBlock, EventData as _, Message, MessageSource, ToolResult, TurnEnd,
     UserMessage,
 };
-use session_core::store::{EventStore as _, ReadError, ReadRange};
+use session_core::store::{EventStore as _, ReadRange};
 use session_core::{CatalogueEntry, Event, is_transcript};
 
 use super::chat::ending;
@@ -37,14 +37,10 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     let service = Service::open(global).await?;
     let id = service.resolve(id).await?;
     let entry = service.store.entry(&id).await?;
-    let snapshot = match service
-        .projections
-        .cold_snapshot(&*service.store, &id)
-        .await
-    {
+    let snapshot = match service.projections.cold_snapshot(service.log(), &id).await {
         Ok(snapshot) => snapshot,
         // What can be read is shown below, and the damage named.
-        Err(FoldError::Read(ReadError::Damaged { .. })) => Snapshot::default(),
+        Err(FoldError::Read(error)) if error.at().is_some() => Snapshot::default(),
         Err(error) => return Err(error.into()),
     };
     let terminal = Terminal::detect();
@@ -62,7 +58,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     } else {
         heading(&entry)?;
     }
-    let mut events = Stored::read(&*service.store, &id, ReadRange::ALL);
+    let mut events = Stored::read(service.log(), &id, ReadRange::ALL);
     while let Some(event) = events.next_sound().await? {
         if !global.json {
             for line in lines(&event, terminal.width) {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use session_core::event::{Todo, TodoWrite, TurnStart};
-use session_core::store::{ReadError, ReadRange};
+use session_core::store::ReadRange;
 use session_core::{Seq, SessionId};
 use todo_tool::{TodoChange, diff};
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
     let id = service.resolve(id).await?;
     let last = Last::find(&service, &id).await?;
     let checklist = Terminal::detect().checklist();
-    let mut events = Stored::read(&*service.store, &id, ReadRange::ALL);
+    let mut events = Stored::read(service.log(), &id, ReadRange::ALL);
     let (mut turn, mut before, mut count) = (0, Vec::new(), 0_u64);
     while let Some(event) = events.next_sound().await? {
         if let Some(TurnStart { turn: next }) = event.decode() {
@@ -110,14 +110,14 @@ struct Last {
 impl Last {
     async fn find(service: &Service, id: &SessionId) -> anyhow::Result<Self> {
         let mut is_certain = true;
-        let mut events = Stored::read(&*service.store, id, ReadRange::backward_before(None));
+        let mut events = Stored::read(service.log(), id, ReadRange::backward_before(None));
         let standing = loop {
             match events.next().await {
                 Some(Ok(event)) if event.is::<TodoWrite>() => break Some(event.seq()),
                 Some(Ok(event)) if event.is::<TurnStart>() => break None,
                 Some(Ok(_)) => {}
                 // Reading forward names it.
-                Some(Err(ReadError::Damaged { .. })) => is_certain = false,
+                Some(Err(damage)) if damage.at().is_some() => is_certain = false,
                 Some(Err(error)) => return Err(error.into()),
                 None => break None,
             }

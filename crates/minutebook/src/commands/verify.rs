@@ -41,7 +41,7 @@ impl Finding {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Fault {
-    /// What was checked: header, decode, log, catalogue, checkpoint.
+    /// What was checked: header, decode, upcast, log, catalogue, checkpoint.
     check: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<Seq>,
@@ -183,7 +183,7 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
     let mut stored = Stored::read(&*service.store, &id, range);
     while let Some(event) = stored.next().await {
         match event {
-            Ok(event) => walk.event(&event),
+            Ok(event) => walk.event(event),
             Err(ReadError::Damaged { seq, reason, .. }) => walk.damaged(seq, reason),
             Err(error) => return Err(error.into()),
         }
@@ -196,7 +196,7 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
         events,
         ..
     } = walk;
-    for fault in service.projections.verify(&*service.store, &id).await? {
+    for fault in service.projections.verify(service.log(), &id).await? {
         faults.push(Fault {
             check: "checkpoint",
             seq: None,
@@ -242,10 +242,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn event(&mut self, event: &Event) {
+    /// Takes in an event as it is stored.
+    fn event(&mut self, event: Event) {
         self.events += 1;
+        let event = match self.known.upcast(event) {
+            Ok(event) => event,
+            Err(error) => {
+                self.fault("upcast", error.seq, error);
+                return;
+            }
+        };
         self.recomputed
-            .apply(CatalogueChange::of(std::slice::from_ref(event)));
+            .apply(CatalogueChange::of(std::slice::from_ref(&event)));
         if !event.is_ignorable() && !self.known.knows(event.kind()) {
             *self.unknown.entry(event.kind().to_owned()).or_insert(0) += 1;
             self.vocabulary = std::mem::take(&mut self.vocabulary).with_opaque(event.kind());
@@ -255,29 +263,31 @@ impl<'a> Walk<'a> {
         }
         let staged = {
             let mut stage = self.state.stage(&self.vocabulary);
-            stage.push(event).map(|()| stage.finish())
+            stage.push(&event).map(|()| stage.finish())
         };
         match staged {
             Ok(staged) => self.state.apply(staged),
-            Err(violation) => {
-                let reason = format!("{:#}", anyhow::Error::new(violation));
-                self.faults.push(Fault {
-                    check: "log",
-                    seq: Some(event.seq()),
-                    reason,
-                });
-                self.is_broken = true;
-            }
+            Err(violation) => self.fault("log", event.seq(), violation),
         }
     }
 
     fn damaged(&mut self, seq: Seq, reason: String) {
         self.events += 1;
-        self.faults.push(Fault {
-            check: "decode",
-            seq: Some(seq),
-            reason,
-        });
+        self.broken("decode", seq, reason);
+    }
+
+    fn fault(
+        &mut self,
+        check: &'static str,
+        seq: Seq,
+        error: impl std::error::Error + Send + Sync + 'static,
+    ) {
+        self.broken(check, seq, format!("{:#}", anyhow::Error::new(error)));
+    }
+
+    fn broken(&mut self, check: &'static str, seq: Seq, reason: String) {
+        let seq = Some(seq);
+        self.faults.push(Fault { check, seq, reason });
         self.is_broken = true;
     }
 

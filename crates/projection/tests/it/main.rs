@@ -10,4 +10,5 @@ mod live;
 mod resuming;
 mod store;
 mod units;
+mod upcasting;
 mod verifying;

@@ -228,6 +228,11 @@ impl Event {
         }
     }
 
+    /// The same event with another payload.
+    pub(crate) fn with_data(self, data: Payload) -> Self {
+        Self { data, ..self }
+    }
+
     /// The event without its place.
     #[must_use]
     pub fn into_new(self) -> NewEvent {

@@ -7,6 +7,7 @@ mod lease;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod upcasting;
 mod watch;
 
 use std::fmt;
@@ -17,10 +18,14 @@ use futures::stream::BoxStream;
 
 pub use checkpoint::{Checkpoint, CheckpointError, CheckpointStore};
 pub use lease::{FenceToken, Lease, LeaseError, LeaseStore, Owner};
+pub use upcasting::Upcasting;
 pub use watch::{Scope, Wakeups};
 
 use crate::pages::{Pager, flatten};
-use crate::{CatalogueEntry, Event, Header, InvalidCursor, ListQuery, Page, Seq, SessionId};
+use crate::{
+    CatalogueEntry, Event, Header, InvalidCursor, ListQuery, Page, Seq, SessionId, ShapeError,
+    UpcastError,
+};
 
 /// An error of a backend, whatever it is made of.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -252,6 +257,23 @@ pub enum ReadError {
         /// What does not decode.
         reason: String,
     },
+    /// An upcaster failed on an event that was stored. The others can be read.
+    #[error(
+        "event {seq} ({kind}) of session {session} was not brought to its present shape by the \
+         upcaster {upcaster:?}"
+    )]
+    Upcast {
+        /// The session.
+        session: SessionId,
+        /// Where.
+        seq: Seq,
+        /// The type of the event.
+        kind: String,
+        /// The upcaster.
+        upcaster: String,
+        /// What it could not make sense of.
+        source: ShapeError,
+    },
     /// The header that was stored does not decode.
     #[error("the header of session {session} cannot be read")]
     Header {
@@ -266,6 +288,36 @@ pub enum ReadError {
     /// The backend failed.
     #[error("the session store could not be read")]
     Backend(#[source] BoxError),
+}
+
+impl ReadError {
+    /// Where the one event stands that cannot be read, if that is all. The others can: who goes on
+    /// begins behind it.
+    #[must_use]
+    pub const fn at(&self) -> Option<Seq> {
+        match self {
+            Self::Damaged { seq, .. } | Self::Upcast { seq, .. } => Some(*seq),
+            Self::NotFound { .. } | Self::Header { .. } | Self::Cursor(_) | Self::Backend(_) => {
+                None
+            }
+        }
+    }
+
+    fn upcast(session: SessionId, error: UpcastError) -> Self {
+        let UpcastError {
+            seq,
+            kind,
+            upcaster,
+            source,
+        } = error;
+        Self::Upcast {
+            session,
+            seq,
+            kind,
+            upcaster,
+            source,
+        }
+    }
 }
 
 /// Reads a range page by page with a function that reads the beginning of one, in the direction

@@ -25,3 +25,4 @@ mod sqlite_place;
 mod sqlite_writers;
 mod stores;
 mod support;
+mod upcasting;
