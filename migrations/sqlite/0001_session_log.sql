@@ -1,6 +1,10 @@
 -- 'MNBK': tells a Minutebook database from those of other programs.
 pragma application_id = 0x4d4e424b;
 
+-- The oldest schema version whose readers understand this file. A migration that they would not
+-- understand raises it to its own.
+pragma user_version = 1;
+
 create table session (
     -- One row per session: its header, and the catalogue that listings read. The row changes in
     -- the transaction of each append.

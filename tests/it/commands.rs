@@ -246,3 +246,17 @@ fn following_sees_what_another_process_appends() {
     follower.kill().unwrap();
     follower.wait().unwrap();
 }
+
+#[test]
+fn a_local_database_is_used_whatever_is_said_of_network_file_systems() {
+    let place = with_fixture();
+    let expected = place.run(&["sessions", "--json"]).ok().out;
+    let allowed = place.run(&["sessions", "--json", "--allow-network-file-system"]);
+    assert_eq!(allowed.ok().out, expected);
+    for value in ["", "0", "no", "1", "yes"] {
+        let mut command = place.command(&["sessions", "--json"]);
+        command.env("MINUTEBOOK_ALLOW_NETWORK_FILE_SYSTEM", value);
+        let ran = minutebook_tests::Ran::from(command.output().unwrap());
+        assert_eq!(ran.ok().out, expected, "{value:?}");
+    }
+}

@@ -10,5 +10,6 @@ mod crash;
 mod crowd;
 mod guarantees;
 mod logs;
+mod newer;
 mod schema;
 mod terminal;

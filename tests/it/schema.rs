@@ -92,7 +92,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     .await
     .unwrap();
     connection.close().await.unwrap();
-    let ran = place.run(&["sessions"]);
+    let ran = place.run(&["chat", "one thing"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert!(
         ran.err.contains("version 99") && ran.err.contains("up to version 1"),

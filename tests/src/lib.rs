@@ -87,6 +87,7 @@ impl Place {
             .current_dir(self.dir())
             .env("MINUTEBOOK_DB", self.db())
             .env_remove("MINUTEBOOK_LOG")
+            .env_remove("MINUTEBOOK_ALLOW_NETWORK_FILE_SYSTEM")
             .env("HOME", self.dir())
             .stdin(Stdio::null());
         command

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Exit codes, shown at the end of `--help`.
@@ -47,6 +48,16 @@ pub(crate) struct Global {
     // The variable is read elsewhere: an empty one counts as none.
     #[arg(long, global = true, value_name = "PATH", help_heading = GLOBAL)]
     pub(crate) db: Option<PathBuf>,
+    /// Write to a database on a network file system; be sure that no other machine uses it
+    #[arg(
+        long,
+        global = true,
+        env = "MINUTEBOOK_ALLOW_NETWORK_FILE_SYSTEM",
+        value_parser = FalseyValueParser::new(),
+        hide_env_values = true,
+        help_heading = GLOBAL
+    )]
+    pub(crate) allow_network_file_system: bool,
     /// Print JSON, one document a line
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,

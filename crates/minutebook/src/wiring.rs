@@ -1,7 +1,7 @@
 //! Composes the crates: the one place that knows them all.
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use agent_loop::{Agent, AgentConfig, Model, OfflineModel, ScriptedModel};
 use projection::{CheckpointPolicy, Projections, UnitGuard};
 use session_core::store::{EventStore, ReadError};
 use session_core::{
-    ListFilter, ListQuery, ObserverGuard, OpenError, OpenOptions, SessionId, Sessions, SqliteStore,
-    Vocabulary,
+    Access, ListFilter, ListQuery, ObserverGuard, OpenError, OpenOptions, SessionId, Sessions,
+    SqliteStore, Vocabulary,
 };
 use todo_tool::{TodoConfig, TodoWriteTool, Todos};
 use tool_runtime::{ToolGuard, ToolRegistry};
@@ -40,34 +40,52 @@ impl Service {
     /// Opens the database, made if it is missing, and puts sessions and projections on it.
     pub(crate) async fn open_or_create(global: &Global) -> anyhow::Result<Self> {
         let path = place::database(global.db.as_deref())?.path;
-        Self::on(path, OpenOptions::default()).await
+        let opened = options(global, true).open(path).await;
+        Self::on(opened.map_err(cannot_write)?)
     }
 
     /// Opens the database, which must be there.
     pub(crate) async fn open(global: &Global) -> anyhow::Result<Self> {
         let path = place::database(global.db.as_deref())?.path;
-        Self::existing(path.clone())
+        match options(global, false).open(&path).await {
+            Err(OpenError::Missing { .. }) => Err(InputError::NoDatabase(path).into()),
+            opened => Self::on(opened.map_err(cannot_write)?),
+        }
+    }
+
+    /// Opens the database, which must be there, for a command that only reads.
+    pub(crate) async fn open_to_read(global: &Global) -> anyhow::Result<Self> {
+        let path = place::database(global.db.as_deref())?.path;
+        Self::existing_to_read(global, &path)
             .await?
             .ok_or_else(|| InputError::NoDatabase(path).into())
     }
 
-    /// Opens a database, if it is there.
-    pub(crate) async fn existing(path: PathBuf) -> anyhow::Result<Option<Self>> {
-        let options = OpenOptions {
-            create: false,
-            ..OpenOptions::default()
+    /// Opens a database, if it is there, for a command that only reads.
+    pub(crate) async fn existing_to_read(
+        global: &Global,
+        path: &Path,
+    ) -> anyhow::Result<Option<Self>> {
+        let options = options(global, false);
+        // For writing where that may be: an older schema is brought up to date, and what the
+        // projections folded is kept for the next command.
+        let opened = match options.open(path).await {
+            Err(
+                OpenError::NewerSchema {
+                    is_readable: true, ..
+                }
+                | OpenError::NetworkFileSystem { .. },
+            ) => read_only(options).open(path).await,
+            opened => opened,
         };
-        match Self::on(path, options).await {
-            Ok(service) => Ok(Some(service)),
-            Err(error) => match error.downcast_ref() {
-                Some(OpenError::Missing { .. }) => Ok(None),
-                _ => Err(error),
-            },
+        match opened {
+            Err(OpenError::Missing { .. }) => Ok(None),
+            opened => Self::on(opened?).map(Some),
         }
     }
 
-    async fn on(path: PathBuf, options: OpenOptions) -> anyhow::Result<Self> {
-        let store = Arc::new(options.open(path).await?);
+    fn on(store: SqliteStore) -> anyhow::Result<Self> {
+        let store = Arc::new(store);
         let sessions = Sessions::builder(store.clone())
             .leases(store.clone())
             .vocabulary(Vocabulary::original_harness())
@@ -131,6 +149,36 @@ impl Service {
         self.sessions.close_all().await;
         self.store.close().await;
     }
+}
+
+fn options(global: &Global, create: bool) -> OpenOptions {
+    OpenOptions {
+        create,
+        allow_network_file_system: global.allow_network_file_system,
+        ..OpenOptions::default()
+    }
+}
+
+fn read_only(options: OpenOptions) -> OpenOptions {
+    tracing::info!("the database is opened for reading only");
+    OpenOptions {
+        access: Access::ReadOnly,
+        ..options
+    }
+}
+
+/// What a command that writes says of a database that can only be read.
+fn cannot_write(error: OpenError) -> anyhow::Error {
+    let advice = match &error {
+        OpenError::NewerSchema {
+            is_readable: true, ..
+        } => "",
+        OpenError::NetworkFileSystem { .. } => "; --allow-network-file-system opens it to all",
+        _ => return error.into(),
+    };
+    let readers = "sessions, show, events, todos, verify and export";
+    let advice = format!("only the commands that read can use this database: {readers}{advice}");
+    anyhow::Error::new(error).context(advice)
 }
 
 /// An agent with its tools.

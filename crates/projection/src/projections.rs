@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use session_core::store::{Checkpoint, CheckpointStore};
+use session_core::store::{Checkpoint, CheckpointError, CheckpointStore};
 use session_core::{Event, LogState, Observer, ObserverGuard, Seq, Session, SessionId, Sessions};
 use tokio::time::Instant;
 
@@ -300,12 +300,16 @@ impl Shared {
     }
 
     /// Saves rows, which are a shortcut: a failure is reported and harms nobody. Returns whether
-    /// they are stored.
+    /// that is all there is to do about them.
     pub(crate) async fn save(&self, session: &SessionId, rows: Vec<Checkpoint>) -> bool {
         let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| !rows.is_empty()) else {
             return true;
         };
         let saved = checkpoints.save(session, rows).await;
+        // A store that is only read has no use for a shortcut, now or later.
+        if matches!(saved, Err(CheckpointError::ReadOnly { .. })) {
+            return true;
+        }
         saved
             .inspect_err(|error| {
                 tracing::warn!(%session, %error, "checkpoints were not saved");

@@ -72,7 +72,7 @@ pub use repair::repair;
 pub use session::{AppendFailure, Session};
 pub use sessions::{CreateFailure, NewSession, OpenFailure, Sessions, SessionsBuilder};
 #[cfg(feature = "sqlite")]
-pub use store::sqlite::{Durability, OpenError, OpenOptions, SqliteStore};
+pub use store::sqlite::{Access, Durability, OpenError, OpenOptions, SqliteStore};
 pub use store::{EventStore, memory::MemoryStore};
 pub use surface::{Replacement, Surface, SurfaceViolation};
 pub use trace::{Trace, TraceViolation};

@@ -14,7 +14,7 @@ use crate::wiring::Service;
 
 pub(crate) async fn run(global: &Global, args: EventsArgs) -> anyhow::Result<Exit> {
     let from = Seq::new(args.from).ok_or(InputError::Position(args.from))?;
-    let service = Service::open(global).await?;
+    let service = Service::open_to_read(global).await?;
     let id = service.resolve(&args.session.id).await?;
     let width = Terminal::detect().width;
     let show = |event: &Event| {

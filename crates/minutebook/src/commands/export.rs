@@ -15,7 +15,7 @@ use crate::error::Exit;
 use crate::wiring::Service;
 
 pub(crate) async fn run(global: &Global, args: ExportArgs) -> anyhow::Result<Exit> {
-    let service = Service::open(global).await?;
+    let service = Service::open_to_read(global).await?;
     let id = service.resolve(&args.session.id).await?;
     let header = service.store.entry(&id).await?.header;
     match &args.output {

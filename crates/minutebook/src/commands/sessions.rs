@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &Global, args: SessionsArgs) -> anyhow::Result<E
     };
     let after = args.after.as_deref().map(str::parse).transpose()?;
     let place = place::database(global.db.as_deref())?;
-    let Some(service) = Service::existing(place.path.clone()).await? else {
+    let Some(service) = Service::existing_to_read(global, &place.path).await? else {
         if place.is_chosen {
             return Err(InputError::NoDatabase(place.path).into());
         }

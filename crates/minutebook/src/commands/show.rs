@@ -34,7 +34,7 @@ struct Overview<'a> {
 }
 
 pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
-    let service = Service::open(global).await?;
+    let service = Service::open_to_read(global).await?;
     let id = service.resolve(id).await?;
     let entry = service.store.entry(&id).await?;
     let snapshot = match service.projections.cold_snapshot(service.log(), &id).await {

@@ -35,7 +35,7 @@ struct Write<'a> {
 }
 
 pub(crate) async fn run(global: &Global, id: &str) -> anyhow::Result<Exit> {
-    let service = Service::open(global).await?;
+    let service = Service::open_to_read(global).await?;
     let id = service.resolve(id).await?;
     let last = Last::find(&service, &id).await?;
     let checklist = Terminal::detect().checklist();

@@ -49,7 +49,7 @@ struct Fault {
 }
 
 pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<Exit> {
-    let service = Service::open(global).await?;
+    let service = Service::open_to_read(global).await?;
     let file = service.store.integrity().await?;
     for reason in &file {
         if global.json {

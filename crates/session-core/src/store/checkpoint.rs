@@ -41,6 +41,15 @@ pub enum CheckpointError {
         /// The event that it claims to reflect.
         seq: Seq,
     },
+    /// The store is open for reading only.
+    #[error(
+        "the checkpoints of session {session} were not saved: the database is open for reading \
+         only"
+    )]
+    ReadOnly {
+        /// The session.
+        session: SessionId,
+    },
     /// The backend failed.
     #[error("the checkpoints of session {session} were not saved")]
     Backend {

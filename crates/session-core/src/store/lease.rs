@@ -71,6 +71,12 @@ pub enum LeaseError {
         /// The session.
         session: SessionId,
     },
+    /// The store is open for reading only.
+    #[error("session {session} cannot be leased: the database is open for reading only")]
+    ReadOnly {
+        /// The session.
+        session: SessionId,
+    },
     /// The backend failed.
     #[error("the lease of session {session} could not be changed")]
     Backend {

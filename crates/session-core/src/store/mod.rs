@@ -178,6 +178,12 @@ pub enum CreateError {
         /// The position found.
         found: Seq,
     },
+    /// The store is open for reading only.
+    #[error("session {session} was not created: the database is open for reading only")]
+    ReadOnly {
+        /// The session.
+        session: SessionId,
+    },
     /// The backend failed.
     #[error("session {session} was not created")]
     Backend {
@@ -224,6 +230,12 @@ pub enum AppendError {
     /// There is no such session.
     #[error("no session {session}")]
     NotFound {
+        /// The session.
+        session: SessionId,
+    },
+    /// The store is open for reading only.
+    #[error("nothing was appended to session {session}: the database is open for reading only")]
+    ReadOnly {
         /// The session.
         session: SessionId,
     },

@@ -22,6 +22,8 @@ mod sqlite_identity;
 #[cfg(feature = "sqlite")]
 mod sqlite_place;
 #[cfg(feature = "sqlite")]
+mod sqlite_reading;
+#[cfg(feature = "sqlite")]
 mod sqlite_writers;
 mod stores;
 mod support;

@@ -3,6 +3,9 @@
 //! One connection writes (`writer`), a small pool reads (`reader`), and `open` decides whether a
 //! file may be used at all. Only this module knows SQL.
 
+mod gate;
+mod identity;
+mod network;
 mod open;
 mod place;
 mod reader;
@@ -21,14 +24,14 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::SqliteConnectOptions;
 use tokio::sync::broadcast;
 
-pub use open::{Durability, OpenError, OpenOptions};
+pub use open::{Access, Durability, OpenError, OpenOptions};
 
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
     Lease, LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups, misnumbered, paged,
 };
 use crate::{CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, UnixMillis};
-use writer::Writer;
+use gate::Gate;
 
 /// Keeps sessions in an SQLite database.
 ///
@@ -38,7 +41,7 @@ use writer::Writer;
 /// [`OpenOptions::busy_timeout`].
 pub struct SqliteStore {
     path: PathBuf,
-    writer: Writer,
+    writer: Gate,
     readers: SqlitePool,
     reading: SqliteConnectOptions,
     // The writer owns the sender, so listeners hear of its end.

@@ -8,18 +8,18 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, SqlitePool};
 use tokio::sync::broadcast;
 
 use super::SqliteStore;
-use super::place;
+use super::gate::Gate;
+use super::identity::Identity;
 use super::writer::{Writer, is_busy};
+use super::{network, place};
 
 /// The schema, as `sqlx migrate run` sees it too.
-static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
+pub(super) static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/sqlite");
 
-/// 'MNBK', as the first migration sets it.
-const APPLICATION_ID: i64 = 0x4d4e_424b;
 /// Older versions can lose a commit when a write-ahead log is reset.
 const MINIMUM_SQLITE: (u32, u32, u32) = (3, 51, 3);
 const PAGE_SIZE: u32 = 8192;
@@ -31,12 +31,33 @@ const WAKEUPS_HELD: usize = 256;
 /// How to open a database.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// Whether to make the file, and its folder, if they are missing. Default: yes.
+    /// Whether to make the file, and its folder, if they are missing. Default: yes. Nothing is made
+    /// for [`Access::ReadOnly`].
     pub create: bool,
+    /// What may be done with the database. Default: [`Access::ReadWrite`].
+    pub access: Access,
+    /// Whether to write to a database on a network file system. Default: no, since the locks and
+    /// the shared memory of a write-ahead log do not work across machines: two of them that use one
+    /// database damage it. Safe as long as one machine alone uses it.
+    pub allow_network_file_system: bool,
     /// What an append that has returned survives. Default: [`Durability::Full`].
     pub durability: Durability,
     /// How long a writer waits for another process before it gives up. Default: 10 s.
     pub busy_timeout: Duration,
+}
+
+/// What may be done with a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Access {
+    /// Reading and writing. The schema is brought up to date, and the files are closed to other
+    /// users.
+    #[default]
+    ReadWrite,
+    /// Reading. The database is left as it is; SQLite may make the two files beside it that
+    /// readers and writers meet in. Also opens a file whose schema is newer than this build, if the
+    /// file says that builds like this one can read it. Whatever writes is refused, such as
+    /// [`AppendError::ReadOnly`](crate::store::AppendError::ReadOnly).
+    ReadOnly,
 }
 
 /// What an append that has returned survives.
@@ -54,6 +75,8 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             create: true,
+            access: Access::ReadWrite,
+            allow_network_file_system: false,
             durability: Durability::Full,
             busy_timeout: Duration::from_secs(10),
         }
@@ -121,13 +144,30 @@ pub enum OpenError {
     /// The schema is newer than this build.
     #[error(
         "{} has schema version {found}, this build knows up to version {supported}; upgrade \
-         minutebook to open it",
-        path.display()
+         minutebook to {}",
+        path.display(),
+        if *is_readable { "write to it, or open it for reading only" } else { "open it" }
     )]
     NewerSchema {
         /// Where.
         path: PathBuf,
         /// The version of the file.
+        found: i64,
+        /// The newest version of this build.
+        supported: i64,
+        /// Whether this build can read the file as it is, with [`Access::ReadOnly`].
+        is_readable: bool,
+    },
+    /// The schema is older than this build reads, and was not to be brought up to date.
+    #[error(
+        "{} has schema version {found}, and reading it takes version {supported}; open it for \
+         writing once, which brings it up to date",
+        path.display()
+    )]
+    OlderSchema {
+        /// Where.
+        path: PathBuf,
+        /// The version of the file; 0 where it has no schema yet.
         found: i64,
         /// The newest version of this build.
         supported: i64,
@@ -160,7 +200,20 @@ pub enum OpenError {
         /// The version in use.
         found: String,
     },
-    /// The file system cannot keep a write-ahead log, as network drives cannot.
+    /// The place may be shared with other machines. Databases there can be read.
+    #[error(
+        "{} is on a network file system ({kind}), and the locks and the shared memory of a \
+         write-ahead log do not work across machines; move it to a local disk, or allow network \
+         file systems if no other machine uses it",
+        path.display()
+    )]
+    NetworkFileSystem {
+        /// Where.
+        path: PathBuf,
+        /// What the system calls it.
+        kind: &'static str,
+    },
+    /// The file system cannot keep a write-ahead log.
     #[error("{} is on a file system without write-ahead logs: journal_mode={found}", path.display())]
     NoWriteAheadLog {
         /// Where.
@@ -179,15 +232,14 @@ pub enum OpenError {
 }
 
 impl OpenOptions {
-    /// Opens the database at `path`, and brings its schema up to date.
+    /// Opens the database at `path`, and brings its schema up to date if it may write.
     ///
     /// # Errors
     ///
     /// Returns [`OpenError`], which names the file and what is the matter with it. A file that is
     /// refused is left as it was.
     pub async fn open(&self, path: impl AsRef<Path>) -> Result<SqliteStore, OpenError> {
-        let path = place::prepare(path.as_ref(), self.create)?;
-        let failed = |source: sqlx::Error| sqlite_error(&path, source);
+        let path = place::prepare(path.as_ref(), self, network::kind_of)?;
         let options = SqliteConnectOptions::new()
             .filename(&path)
             .create_if_missing(false)
@@ -197,26 +249,39 @@ impl OpenOptions {
             .pragma("trusted_schema", "off")
             .pragma("cell_size_check", "on")
             .disable_statement_logging();
-        let is_current = self.identify(&path, &options).await?;
-        place::close_to_others(&path)?;
+        let identity = Identity::look(&path, &options).await?;
+        match self.access {
+            Access::ReadWrite => {
+                let is_current = identity.check_for_writing(&path)?;
+                self.for_writing(path, options, is_current).await
+            }
+            Access::ReadOnly => {
+                identity.check_for_reading(&path)?;
+                for_reading(path, options).await
+            }
+        }
+    }
 
+    async fn for_writing(
+        &self,
+        path: PathBuf,
+        options: SqliteConnectOptions,
+        is_current: bool,
+    ) -> Result<SqliteStore, OpenError> {
+        place::close_to_others(&path)?;
         let writing = for_writing(options.clone(), self.durability);
-        let mut connection = connect(&writing, self.busy_timeout).await.map_err(failed)?;
+        let mut connection = connect(&writing, self.busy_timeout)
+            .await
+            .map_err(|source| sqlite_error(&path, source))?;
         check_version(&path, &mut connection).await?;
         check_journal(&path, &mut connection).await?;
         migrate(&path, &mut connection, is_current).await?;
         let reading = options.pragma("query_only", "on");
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            // A ping would cost a second crossing to the connection's thread.
-            .test_before_acquire(false)
-            .connect_with(reading.clone())
-            .await
-            .map_err(failed)?;
+        let readers = readers(&path, &reading).await?;
 
         let (changes, _) = broadcast::channel(WAKEUPS_HELD);
         let announced = changes.downgrade();
-        let writer = Writer::start(connection, writing, changes);
+        let writer = Gate::Open(Writer::start(connection, writing, changes));
         Ok(SqliteStore {
             path,
             writer,
@@ -225,80 +290,39 @@ impl OpenOptions {
             changes: announced,
         })
     }
+}
 
-    /// Looks at a file without changing it: whose is it, and is its schema one that this build
-    /// knows? Returns whether it is the newest one.
-    async fn identify(
-        &self,
-        path: &Path,
-        options: &SqliteConnectOptions,
-    ) -> Result<bool, OpenError> {
-        let meta = std::fs::metadata(path).map_err(|source| OpenError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        match meta.len() {
-            0 => return Ok(false),
-            // SQLite takes a file of one byte for an empty one, and would write over it.
-            1 => {
-                let path = path.to_owned();
-                return Err(OpenError::NotADatabase { path });
-            }
-            _ => {}
-        }
-        let failed = |source: sqlx::Error| sqlite_error(path, source);
-        let mut connection = SqliteConnection::connect_with(&options.clone().read_only(true))
-            .await
-            .map_err(failed)?;
-        let application_id: i64 = sqlx::query_scalar("pragma application_id")
-            .fetch_one(&mut connection)
-            .await
-            .map_err(failed)?;
-        let others: i64 = sqlx::query_scalar(
-            "select count(*) from sqlite_schema where tbl_name <> '_sqlx_migrations'",
-        )
-        .fetch_one(&mut connection)
+async fn for_reading(
+    path: PathBuf,
+    options: SqliteConnectOptions,
+) -> Result<SqliteStore, OpenError> {
+    let reading = options.read_only(true).pragma("query_only", "on");
+    let readers = readers(&path, &reading).await?;
+    let mut connection = readers
+        .acquire()
         .await
-        .map_err(failed)?;
-        let has_migrations: bool = sqlx::query_scalar(
-            "select exists (select 1 from sqlite_schema where name = '_sqlx_migrations')",
-        )
-        .fetch_one(&mut connection)
-        .await
-        .map_err(failed)?;
-        let found: Option<i64> = if has_migrations {
-            sqlx::query_scalar("select max(version) from _sqlx_migrations where success")
-                .fetch_one(&mut connection)
-                .await
-                .map_err(failed)?
-        } else {
-            None
-        };
-        connection.close().await.map_err(failed)?;
+        .map_err(|source| sqlite_error(&path, source))?;
+    check_version(&path, &mut connection).await?;
+    drop(connection);
+    let (changes, _) = broadcast::channel(WAKEUPS_HELD);
+    let announced = changes.downgrade();
+    Ok(SqliteStore {
+        path,
+        writer: Gate::shut(changes),
+        readers,
+        reading,
+        changes: announced,
+    })
+}
 
-        // `sqlx database create` leaves a file without tables; a first migration that was cut
-        // short leaves the table of migrations alone.
-        let is_fresh = application_id == 0 && others == 0 && found.is_none();
-        if application_id != APPLICATION_ID && !is_fresh {
-            return Err(OpenError::OtherProgram {
-                path: path.to_owned(),
-                application_id,
-            });
-        }
-        let supported = MIGRATOR
-            .iter()
-            .map(|migration| migration.version)
-            .max()
-            .unwrap_or(0);
-        match found {
-            Some(found) if found > supported => Err(OpenError::NewerSchema {
-                path: path.to_owned(),
-                found,
-                supported,
-            }),
-            found => Ok(found == Some(supported)),
-        }
-    }
+async fn readers(path: &Path, options: &SqliteConnectOptions) -> Result<SqlitePool, OpenError> {
+    SqlitePoolOptions::new()
+        .max_connections(READERS)
+        // A ping would cost a second crossing to the connection's thread.
+        .test_before_acquire(false)
+        .connect_with(options.clone())
+        .await
+        .map_err(|source| sqlite_error(path, source))
 }
 
 fn for_writing(options: SqliteConnectOptions, durability: Durability) -> SqliteConnectOptions {
@@ -388,7 +412,7 @@ async fn check_version(path: &Path, connection: &mut SqliteConnection) -> Result
     Ok(())
 }
 
-fn sqlite_error(path: &Path, source: sqlx::Error) -> OpenError {
+pub(super) fn sqlite_error(path: &Path, source: sqlx::Error) -> OpenError {
     // SQLITE_NOTADB, a primary result code of the stable interface.
     let not_a_database = source
         .as_database_error()

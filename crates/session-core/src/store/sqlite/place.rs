@@ -8,7 +8,7 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 
-use super::OpenError;
+use super::{Access, OpenError, OpenOptions};
 
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -20,8 +20,14 @@ const STICKY: u32 = 0o1000;
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
 /// Makes sure that the file exists and is a plain file of this user. Missing folders are made for
-/// this user alone.
-pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
+/// this user alone. `network` names the network file system that a path is on, if it is on one.
+pub(super) fn prepare(
+    path: &Path,
+    options: &OpenOptions,
+    network: impl Fn(&Path) -> Option<&'static str>,
+) -> Result<PathBuf, OpenError> {
+    let may_write = options.access == Access::ReadWrite;
+    let create = options.create && may_write;
     let touched = |source: io::Error| OpenError::Io {
         path: path.to_owned(),
         source,
@@ -30,6 +36,10 @@ pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
+    // Before anything is made there.
+    if may_write && !options.allow_network_file_system {
+        check_file_system(path, folder, network)?;
+    }
     if create {
         fs::DirBuilder::new()
             .recursive(true)
@@ -79,6 +89,23 @@ pub(super) fn prepare(path: &Path, create: bool) -> Result<PathBuf, OpenError> {
         check_file(&with_suffix(&path, suffix), suffix.is_empty())?;
     }
     Ok(path)
+}
+
+/// The files of the database are in the folder, but the database itself may be mounted into it.
+fn check_file_system(
+    path: &Path,
+    folder: &Path,
+    network: impl Fn(&Path) -> Option<&'static str>,
+) -> Result<(), OpenError> {
+    let folder = folder.ancestors().find(|folder| folder.exists());
+    let places = [path, folder.unwrap_or(Path::new("."))];
+    match places.into_iter().find_map(network) {
+        Some(kind) => Err(OpenError::NetworkFileSystem {
+            path: path.to_owned(),
+            kind,
+        }),
+        None => Ok(()),
+    }
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -141,4 +168,70 @@ pub(super) fn close_to_others(path: &Path) -> Result<(), OpenError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything below a folder named `far` is on another machine.
+    fn far(path: &Path) -> Option<&'static str> {
+        let is_far = path.components().any(|part| part.as_os_str() == "far");
+        is_far.then_some("NFS")
+    }
+
+    fn prepared(path: &Path, options: &OpenOptions) -> Result<PathBuf, OpenError> {
+        prepare(path, options, far)
+    }
+
+    #[test]
+    fn a_network_file_system_is_refused_before_anything_is_made_there() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("far")).unwrap();
+        let path = place.path().join("far/new/folder/x.db");
+        match prepared(&path, &OpenOptions::default()).unwrap_err() {
+            OpenError::NetworkFileSystem { path: named, kind } => {
+                assert_eq!((named, kind), (path.clone(), "NFS"));
+            }
+            other => panic!("{other}"),
+        }
+        assert!(!place.path().join("far/new").exists());
+        prepared(&place.path().join("near/x.db"), &OpenOptions::default()).unwrap();
+    }
+
+    #[test]
+    fn a_network_file_system_is_written_to_where_that_is_allowed_and_read_anyhow() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("far/x.db");
+        let reading = OpenOptions {
+            access: Access::ReadOnly,
+            ..OpenOptions::default()
+        };
+        // Looked for, and nothing made.
+        let missing = prepared(&path, &reading).unwrap_err();
+        assert!(matches!(missing, OpenError::Missing { .. }), "{missing}");
+        let allowed = OpenOptions {
+            allow_network_file_system: true,
+            ..OpenOptions::default()
+        };
+        let made = prepared(&path, &allowed).unwrap();
+        assert!(made.is_file());
+        assert_eq!(prepared(&path, &reading).unwrap(), made);
+        prepared(&path, &OpenOptions::default()).unwrap_err();
+    }
+
+    #[test]
+    fn the_refusal_says_why_and_what_to_do() {
+        let (path, kind) = (PathBuf::from("/far/x.db"), "NFS");
+        let text = OpenError::NetworkFileSystem { path, kind }.to_string();
+        for word in [
+            "/far/x.db",
+            "NFS",
+            "locks",
+            "local disk",
+            "allow network file systems",
+        ] {
+            assert!(text.contains(word), "{word:?} is not in {text}");
+        }
+    }
 }
