@@ -313,3 +313,54 @@ impl<'a> Walk<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use session_core::event::{EventData, LogOnly};
+    use session_core::{Header, NewEvent, Payload, ShapeError, UnixMillis, Upcaster};
+
+    use super::*;
+
+    /// Notes once were mere texts.
+    #[derive(Serialize, Deserialize)]
+    struct Note {
+        text: String,
+    }
+
+    impl EventData for Note {
+        const TYPE: &'static str = "acme/note";
+    }
+    impl LogOnly for Note {}
+
+    fn vocabulary() -> Vocabulary {
+        let shape = |error: &dyn std::error::Error| ShapeError {
+            reason: error.to_string(),
+        };
+        let as_object = Upcaster::new(Note::TYPE, "note-as-object", move |data| {
+            let text = data.decode().map_err(|error| shape(&error))?;
+            Payload::of(&Note { text }).map_err(|error| shape(&error))
+        });
+        Vocabulary::core().with::<Note>().with_upcaster(as_object)
+    }
+
+    #[test]
+    fn a_stored_event_is_held_against_the_rules_in_its_present_shape() {
+        let entry = CatalogueEntry::new(Header::new("a".into(), UnixMillis::EPOCH));
+        let known = vocabulary();
+        let mut walk = Walk::new(&known, &entry);
+        for (seq, data) in [(0_u32, r#""old""#), (1, "7")] {
+            let data = Payload::from_text(data).unwrap();
+            let note = NewEvent::raw(Note::TYPE, data, None, false);
+            walk.event(note.at(Seq::from(seq), UnixMillis::EPOCH));
+        }
+        let faults: Vec<_> = walk
+            .faults
+            .iter()
+            .map(|fault| (fault.check, fault.seq))
+            .collect();
+        assert_eq!(faults, [("upcast", Some(Seq::from(1)))]);
+        let reason = &walk.faults[0].reason;
+        assert!(reason.contains("note-as-object"), "{reason}");
+    }
+}
