@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::event::{EndSeed, EventData as _, Message, RequestContext, RequestHeader, SessionTitle};
+use crate::inbox::Inbox;
 use crate::surface::{Change, StagedSurface};
 use crate::{
     Event, Replacement, Seq, ShapeError, Surface, SurfaceViolation, Trace, TraceViolation,
@@ -18,6 +19,7 @@ pub struct LogState {
     next: Seq,
     surface: Surface,
     trace: Trace,
+    inbox: Inbox,
     last: LastEvents,
 }
 
@@ -138,6 +140,7 @@ impl LogState {
             next: self.next,
             surface: self.surface.stage(),
             trace: self.trace.clone(),
+            inbox: self.inbox.clone(),
             last: self.last.clone(),
         }
     }
@@ -148,10 +151,11 @@ impl LogState {
             next,
             surface,
             trace,
+            inbox,
             last,
         } = staged;
         self.surface.apply(surface);
-        (self.next, self.trace, self.last) = (next, trace, last);
+        (self.next, self.trace, self.inbox, self.last) = (next, trace, inbox, last);
     }
 
     /// The position that the next event takes, which is also the length of the log.
@@ -176,6 +180,10 @@ impl LogState {
     #[must_use]
     pub const fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    pub(crate) const fn inbox(&self) -> &Inbox {
+        &self.inbox
     }
 
     /// The messages that the model is shown.
@@ -222,6 +230,7 @@ pub struct Stage<'a> {
     next: Seq,
     surface: StagedSurface<'a>,
     trace: Trace,
+    inbox: Inbox,
     last: LastEvents,
 }
 
@@ -231,6 +240,7 @@ pub struct Staged {
     next: Seq,
     surface: Change,
     trace: Trace,
+    inbox: Inbox,
     last: LastEvents,
 }
 
@@ -270,6 +280,7 @@ impl Stage<'_> {
             kind: kind(),
             source,
         })?;
+        self.inbox.push(event, self.trace.open_turn().is_some());
         match event.kind() {
             RequestHeader::TYPE => self.last.request_header = Some(event.clone()),
             RequestContext::TYPE => self.last.request_context = Some(event.clone()),
@@ -295,6 +306,7 @@ impl Stage<'_> {
             next,
             surface,
             trace,
+            inbox,
             last,
             ..
         } = self;
@@ -302,6 +314,7 @@ impl Stage<'_> {
             next,
             surface: surface.finish(),
             trace,
+            inbox,
             last,
         }
     }

@@ -36,6 +36,7 @@ mod follow;
 mod given;
 mod header;
 mod id;
+mod inbox;
 pub mod jsonl;
 mod messages;
 mod observe;

@@ -14,8 +14,9 @@ pub(crate) const OUTCOME_UNKNOWN: &str = "TOOL_OUTCOME_UNKNOWN";
 /// The events that close the open turn of a log, none when no turn is open.
 ///
 /// In this order: one error result for each call of the open step that has none, in the order in
-/// which the model asked; the end of the step; the end of the turn, as interrupted. All carry the
-/// time of the last event, so that the same log is always closed by the same events
+/// which the model asked; the end of the step; what was taken from an `agent/inbox/spliced` queue
+/// for the model and not written down, put back; the end of the turn, as interrupted. All carry
+/// the time of the last event, so that the same log is always closed by the same events
 /// (`session-semantics` section 4.11).
 #[must_use]
 pub fn repair(state: &LogState) -> Vec<Event> {
@@ -42,6 +43,9 @@ pub fn repair(state: &LogState) -> Vec<Event> {
             next = close(unsettled(turn, step, call, started, next));
         }
         close(NewEvent::new(&StepEnd { turn, step }));
+    }
+    for event in state.inbox().put_back() {
+        close(event);
     }
     close(NewEvent::new(&TurnEnd {
         turn,
@@ -235,6 +239,114 @@ mod tests {
         assert_eq!(kinds(&closers), [StepEnd::TYPE, TurnEnd::TYPE]);
         let end = StepEnd { turn: 2, step: 2 };
         assert_eq!(closers[0].decode(), Some(end));
+    }
+
+    /// A change of a queue, as the original harness writes it.
+    fn spliced(data: &str) -> NewEvent {
+        let data = crate::Payload::from_text(data).unwrap();
+        NewEvent::raw("agent/inbox/spliced", data, None, true)
+    }
+
+    fn prompt(id: &str) -> String {
+        format!(r#"{{"content":[],"source":{{"kind":"user"}},"role":"user","id":"{id}"}}"#)
+    }
+
+    fn queued(target: &str, start: usize, id: &str) -> NewEvent {
+        let prompt = prompt(id);
+        spliced(&format!(
+            r#"{{"target":"{target}","start":{start},"inserted":[{prompt}]}}"#
+        ))
+    }
+
+    fn claimed(target: &str, count: usize) -> NewEvent {
+        spliced(&format!(
+            r#"{{"target":"{target}","start":0,"removedCount":{count},"inserted":[]}}"#
+        ))
+    }
+
+    fn written(id: &str) -> NewEvent {
+        let data = crate::Payload::from_text(&prompt(id)).unwrap();
+        NewEvent::raw("user/message", data, Some(SurfaceMeta::append()), false)
+    }
+
+    /// What repair puts back: the payloads of its splices.
+    fn put_back(events: impl IntoIterator<Item = NewEvent>) -> Vec<String> {
+        let closers = closers(events);
+        let (end, before) = closers.split_last().unwrap();
+        assert!(end.is::<TurnEnd>());
+        let splices = before.iter().filter(|event| !event.is::<StepEnd>());
+        let splices = splices.map(|event| {
+            assert_eq!(event.kind(), "agent/inbox/spliced");
+            assert!(event.is_ignorable(), "as the claim was");
+            event.data().as_str().to_owned()
+        });
+        splices.collect()
+    }
+
+    #[test]
+    fn a_prompt_that_was_taken_and_not_written_down_is_put_back() {
+        let expected = format!(
+            r#"{{"target":"next-turn","start":0,"inserted":[{}]}}"#,
+            prompt("a")
+        );
+        let taken = || {
+            [
+                queued("next-turn", 0, "a"),
+                queued("next-turn", 1, "b"),
+                turn_start(1),
+                claimed("next-turn", 1),
+            ]
+        };
+        assert_eq!(put_back(taken()), [expected.clone()]);
+        let step = taken().into_iter().chain([step_start(1, 1)]);
+        assert_eq!(put_back(step), [expected]);
+        let written = taken().into_iter().chain([step_start(1, 1), written("a")]);
+        assert_eq!(put_back(written), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_put_back_keeps_its_queue_and_its_order() {
+        let events = [
+            queued("next-step", 0, "b"),
+            queued("next-step", 1, "c"),
+            queued("next-step", 0, "a"),
+            queued("next-turn", 0, "d"),
+            turn_start(1),
+            claimed("next-step", 3),
+            claimed("next-turn", 1),
+            step_start(1, 1),
+            written("a"),
+        ];
+        let splice = |target: &str, prompts: &[String]| {
+            let prompts = prompts.join(",");
+            format!(r#"{{"target":"{target}","start":0,"inserted":[{prompts}]}}"#)
+        };
+        let expected = [
+            splice("next-turn", &[prompt("d")]),
+            splice("next-step", &[prompt("b"), prompt("c")]),
+        ];
+        assert_eq!(put_back(events), expected);
+    }
+
+    #[test]
+    fn what_was_given_up_moved_answered_or_dealt_with_before_is_not_put_back() {
+        let given_up = spliced(
+            r#"{"target":"next-turn","start":0,"removedCount":1,"inserted":[],"outcome":"canceled"}"#,
+        );
+        let one = || queued("next-turn", 0, "a");
+        let taken = || claimed("next-turn", 1);
+        let again = || turn_start(2);
+        for events in [
+            vec![one(), turn_start(1), given_up],
+            vec![one(), taken(), turn_start(1)],
+            vec![one(), turn_start(1), taken(), queued("next-step", 0, "a")],
+            vec![one(), turn_start(1), taken(), step_start(1, 1), chunk(1, 1)],
+            vec![one(), turn_start(1), taken(), turn_end(1), again()],
+            vec![turn_start(1), claimed("next-turn", 9)],
+            vec![turn_start(1), spliced("[1]"), spliced(r#"{"target":"?"}"#)],
+        ] {
+            assert_eq!(put_back(events), Vec::<String>::new());
+        }
     }
 
     #[test]
