@@ -346,6 +346,27 @@ async fn a_turn_that_the_log_refuses_is_closed_with_what_it_said() {
 }
 
 #[tokio::test]
+async fn an_end_that_the_log_refuses_leaves_the_turn_to_repair() {
+    let store = MemoryStore::shared();
+    let check = Arc::new(Refuse("turn/end"));
+    let builder = Sessions::builder(store.clone()).check(check);
+    let bench = Bench::on(builder, AgentConfig::default(), vec![says("Hello.")]).await;
+    let failed = bench.prompt("go").await.unwrap_err();
+    assert!(matches!(failed, TurnFailure::Log(_)), "{failed}");
+    let kinds = bench.kinds().await;
+    assert_eq!(kinds.last().unwrap(), "assistant/message", "{kinds:?}");
+    let refused = bench.prompt("again").await.unwrap_err();
+    assert!(matches!(refused, TurnFailure::TurnOpen { turn: 1, .. }));
+
+    let after = Sessions::builder(store).build();
+    let session = after.open(bench.session.id()).await.unwrap();
+    let last = session.page(session.head().unwrap()).await.unwrap();
+    let TurnEnd { reason, .. } = last[0].decode().unwrap();
+    assert_eq!(reason, TurnEndReason::Interrupted);
+    assert_eq!(session.messages().len(), 2);
+}
+
+#[tokio::test]
 async fn a_prompt_that_is_dropped_is_closed_when_the_session_is_opened_again() {
     let mut bench = Bench::new(vec![calls(&[("c1", "hang", json!({}))])]).await;
     bench.tool("hang", false, |_, _| futures::future::pending());

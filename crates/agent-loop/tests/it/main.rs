@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod abort;
+mod crash;
 mod dispatch;
 mod ends;
 mod models;

@@ -89,7 +89,7 @@ async fn a_context_is_logged_when_the_route_changes() {
 }
 
 #[tokio::test]
-async fn an_empty_system_prompt_is_none() {
+async fn empty_parts_of_a_request_are_left_out() {
     let config = AgentConfig {
         system: Some(String::new()),
         ..AgentConfig::default()
@@ -97,6 +97,12 @@ async fn an_empty_system_prompt_is_none() {
     let bench = Bench::with(config, vec![says("ok")]).await;
     bench.prompt("go").await.unwrap();
     assert_eq!(bench.model.asked()[0].system, None);
+    let events = bench.events().await;
+    let header = events.iter().find(|event| event.is::<RequestHeader>());
+    assert_eq!(
+        header.unwrap().data().as_str(),
+        r#"{"header":{"config":{"provider":"acme","model":"m1"}},"reason":"initial"}"#
+    );
 }
 
 #[tokio::test]
