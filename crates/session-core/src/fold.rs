@@ -44,6 +44,14 @@ pub enum Violation {
         /// The position found.
         found: Seq,
     },
+    /// The time is none that every JSON reader can tell from its neighbours.
+    #[error("event {seq} has a time beyond 2^53 - 1 ms: time={}", time.get())]
+    Time {
+        /// Where.
+        seq: Seq,
+        /// The time.
+        time: UnixMillis,
+    },
     /// The type is not known here, and the event does not say that it may be passed over.
     #[error("event {seq} has the unknown type {kind:?} and is not marked ignorable")]
     UnknownType {
@@ -258,6 +266,10 @@ impl Stage<'_> {
                 found: seq,
             });
         }
+        let time = event.time_ms();
+        if !time.is_exact() {
+            return Err(Violation::Time { seq, time });
+        }
         if !event.is_ignorable() && !self.vocabulary.knows(event.kind()) {
             return Err(Violation::UnknownType { seq, kind: kind() });
         }
@@ -437,11 +449,34 @@ mod tests {
             todo(r#"[{"content":"a","status":"done"}]"#),
             todo(r#"[{"content":"a","status":"pending"},{"content":"a","status":"completed"}]"#),
             todo(r#"[null]"#),
+            todo(r#"[["a","pending"]]"#),
+            todo(r#"[{"content":"a","status":{"pending":null}}]"#),
+            todo(r#"[{"content":1,"status":"pending"}]"#),
+            todo(r#"[{"content":"a"}]"#),
+            raw("turn/start", "[1]", false),
+            raw("turn/start", r#"{"turn":1,"turn":1}"#, false),
+            raw("session/end-seed", "[]", false),
+            user(r#"["m","user",[],{"kind":"user"}]"#),
+            user(r#"{"id":"m","role":{"user":null},"content":[],"source":{"kind":"user"}}"#),
+            user(r#"{"id":"m","role":"user","content":[],"source":["user"]}"#),
+            user(r#"{"id":1,"role":"user","content":[],"source":{"kind":"user"}}"#),
+            user(r#"{"id":"m","role":"user","content":[],"source":{"kind":1}}"#),
             todo("null"),
             header(r#"{"provider":"p"}"#),
             header(r#"{"provider":"","model":"m"}"#),
             header(r#"{"provider":"p","model":"m","reasoningEffort":""}"#),
             header(r#"{"provider":"p","model":"m","reasoningEffort":1}"#),
+            header(r#"["p","m"]"#),
+            raw(
+                "request/header",
+                r#"{"header":{"config":{"provider":"p","model":"m"},"adapterDefaults":{"maxTokens":false}},"reason":"initial"}"#,
+                false,
+            ),
+            raw(
+                "request/header",
+                r#"{"header":[{"provider":"p","model":"m"}],"reason":"initial"}"#,
+                false,
+            ),
         ] {
             let kind = event.kind().to_owned();
             match folded([end_seed(), event.clone()]).unwrap_err() {
@@ -471,6 +506,22 @@ mod tests {
             with(said(), r#""model":"m""#, r#""model":"""#),
             with(said(), r#""kind":"model""#, r#""kind":"user""#),
             with(said(), r#""role":"assistant""#, r#""role":"user""#),
+            with(said(), r#""provider":"p","#, ""),
+            with(said(), r#""content":[{"#, r#""content":"x","was":[{"#),
+            with(said(), r#""id":"assistant""#, r#""id":"""#),
+            with(done(), r#""id":"result""#, r#""id":"""#),
+            with(done(), r#""role":"user""#, r#""role":"assistant""#),
+            with(done(), r#""kind":"tool","callId":"c""#, r#""kind":"tool""#),
+            with(
+                done(),
+                r#""content":[{"type":"text","text":"done"}]"#,
+                r#""content":"done""#,
+            ),
+            with(
+                done(),
+                r#""content":[{"type":"tool"#,
+                r#""content":[],"was":[{"type":"tool"#,
+            ),
             with(done(), r#""callId":"c""#, r#""callId":"d""#),
             with(done(), r#""kind":"tool""#, r#""kind":"user""#),
             with(
@@ -489,6 +540,36 @@ mod tests {
             assert!(
                 matches!(refused, Violation::Shape { .. }),
                 "{event:?}: {refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn blocks_and_the_details_of_other_sources_are_nobodys_business() {
+        let message = r#"{"id":"m","role":"user","content":["odd",{"type":1},["text","x"],{"type":"text"}],"source":{"kind":"plugin","plugin":null},"more":[1]}"#;
+        let data = Payload::from_text(message).unwrap();
+        let append = Some(crate::SurfaceMeta::append());
+        let state = folded([NewEvent::raw("user/message", data, append, false)]).unwrap();
+        let kept = state.surface().events().next().unwrap().data().clone();
+        assert_eq!(kept.as_str(), message);
+        let messages = state.messages();
+        let blocks = messages.iter().flat_map(|message| &message.content);
+        let verbatim = |block: &_| matches!(block, crate::event::ContentBlock::Other(_));
+        assert_eq!(blocks.filter(|block| verbatim(block)).count(), 4);
+    }
+
+    #[test]
+    fn a_time_beyond_what_json_readers_tell_apart_is_refused() {
+        for time in [UnixMillis::MIN, UnixMillis::MAX, UnixMillis::new(-1)] {
+            let event = end_seed().at(Seq::ZERO, time);
+            LogState::fold(&Vocabulary::core(), [&event]).unwrap();
+        }
+        for time in [i64::MIN, i64::MAX, UnixMillis::MAX.get() + 1].map(UnixMillis::new) {
+            let event = end_seed().at(Seq::ZERO, time);
+            let seq = Seq::ZERO;
+            assert_eq!(
+                LogState::fold(&Vocabulary::core(), [&event]).unwrap_err(),
+                Violation::Time { seq, time }
             );
         }
     }

@@ -1,9 +1,9 @@
 //! The header of a session: what is known of it before its first event.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{SessionId, UnixMillis};
+use crate::{Seq, SessionId, UnixMillis};
 
 /// The format that this build writes and reads. It changes only with the structure of a log: the
 /// header, the envelope, the meaning of core events, the set of surface types or operations.
@@ -31,13 +31,25 @@ pub struct Header {
     /// When it was created; not before the epoch.
     pub created_at: UnixMillis,
     /// The folder that the agent works in; none means no workspace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cwd: Option<String>,
     /// The session that it was forked from or that delegated to it; need not exist here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub parent_session: Option<SessionId>,
     /// How many events it inherited from its parent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "not_null",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub seed_length: Option<u64>,
     /// Anything else a writer noted, verbatim.
     #[serde(flatten)]
@@ -137,11 +149,14 @@ impl Header {
         if self.id.as_str().is_empty() {
             return invalid("id must be a non-empty string");
         }
-        if self.created_at < UnixMillis::EPOCH {
-            return invalid("createdAt must not lie before 1970");
+        if self.created_at < UnixMillis::EPOCH || self.created_at > UnixMillis::MAX {
+            return invalid("createdAt must lie between 1970 and 2^53 - 1 ms");
         }
         if self.cwd.as_deref() == Some("") {
             return invalid("cwd must be a path or absent");
+        }
+        if self.seed_length.is_some_and(|length| !is_exact(length)) {
+            return invalid("seedLength is beyond 2^53 - 1");
         }
         if let Some(key) = self
             .extra
@@ -157,11 +172,27 @@ impl Header {
         }
         match self.extra.get("delegationDepth") {
             None => {}
-            Some(depth) if depth.is_u64() => {}
+            Some(depth) if depth.as_u64().is_some_and(is_exact) => {}
             Some(_) => return invalid("delegationDepth must be a whole number"),
+        }
+        match self.extra.get("agentPreset") {
+            None | Some(Value::String(_)) => {}
+            Some(_) => return invalid("agentPreset must be a string"),
         }
         Ok(())
     }
+}
+
+/// Whether every JSON reader can tell the number from its neighbours.
+const fn is_exact(number: u64) -> bool {
+    number <= Seq::MAX.get()
+}
+
+/// A key that is there holds a value: null would read as absent, and not be written back.
+fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]
@@ -171,6 +202,13 @@ mod tests {
     #[test]
     fn a_header_keeps_the_fields_it_does_not_know() {
         let text = r#"{"version":0,"id":"a","createdAt":5,"cwd":"/x","origin":"subagent","x":[1]}"#;
+        let header = Header::from_json(text).unwrap();
+        assert_eq!(serde_json::to_string(&header).unwrap(), text);
+    }
+
+    #[test]
+    fn a_header_may_name_a_folder_of_another_system_and_a_parent_that_is_not_here() {
+        let text = r#"{"version":0,"id":"a","createdAt":0,"cwd":"C:\\work","parentSession":"b","seedLength":0,"delegationDepth":0,"agentPreset":"x"}"#;
         let header = Header::from_json(text).unwrap();
         assert_eq!(serde_json::to_string(&header).unwrap(), text);
     }
@@ -199,6 +237,30 @@ mod tests {
     #[test]
     fn a_header_with_a_wrong_value_is_refused() {
         for text in [
+            "null",
+            "[]",
+            "[0]",
+            r#"[0,"a",5]"#,
+            r#"{"id":"a","createdAt":5}"#,
+            r#"{"version":-1,"id":"a","createdAt":5}"#,
+            r#"{"version":0,"createdAt":5}"#,
+            r#"{"version":0,"id":5,"createdAt":5}"#,
+            r#"{"version":0,"id":"a"}"#,
+            r#"{"version":0,"id":"a","id":"a","createdAt":5}"#,
+            r#"{"version":0,"id":"a","createdAt":-0}"#,
+            r#"{"version":0,"id":"a","createdAt":9007199254740992}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"cwd":""}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"cwd":null}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"parentSession":null}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"parentSession":1}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"seedLength":null}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"seedLength":-1}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"seedLength":1.5}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"seedLength":9007199254740992}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"origin":null}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"delegationDepth":1.0}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"delegationDepth":9007199254740992}"#,
+            r#"{"version":0,"id":"a","createdAt":1,"agentPreset":1}"#,
             r#"{"version":0,"id":"","createdAt":5}"#,
             r#"{"version":0,"id":"a","createdAt":-1}"#,
             r#"{"version":0,"id":"a","createdAt":0.5}"#,

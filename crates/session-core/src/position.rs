@@ -75,15 +75,17 @@ impl From<u32> for Seq {
 
 /// An instant as logs write it: milliseconds since the Unix epoch. May lie before it, and may run
 /// backwards from one event to the next, since it is what the wall clock said.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct UnixMillis(i64);
 
 impl UnixMillis {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
+    /// The first instant that a log may hold: every JSON reader can tell it from its neighbours.
+    pub const MIN: Self = Self(1 - (1 << 53));
+    /// The last instant that a log may hold (2^53 - 1).
+    pub const MAX: Self = Self((1 << 53) - 1);
 
     /// Takes milliseconds since the epoch.
     #[must_use]
@@ -97,6 +99,12 @@ impl UnixMillis {
         self.0
     }
 
+    /// Whether a log may hold it.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        Self::MIN.0 <= self.0 && self.0 <= Self::MAX.0
+    }
+
     /// The instant as a date. Instants beyond the calendar of `chrono` (some 260,000 years away)
     /// become its last or first one.
     #[must_use]
@@ -106,6 +114,17 @@ impl UnixMillis {
         } else {
             DateTime::<Utc>::MAX_UTC
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for UnixMillis {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let instant = Self(i64::deserialize(deserializer)?);
+        if instant.is_exact() {
+            Ok(instant)
+        } else {
+            Err(de::Error::custom("an instant is beyond 2^53 - 1"))
+        }
     }
 }
 
@@ -138,6 +157,17 @@ mod tests {
         );
         for text in ["9007199254740992", "18446744073709551615", "-1", "1.0"] {
             assert!(serde_json::from_str::<Seq>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_instant_beyond_the_last_is_refused_wherever_it_is_read() {
+        for instant in [UnixMillis::MIN, UnixMillis::MAX] {
+            let text = serde_json::to_string(&instant).unwrap();
+            assert_eq!(serde_json::from_str::<UnixMillis>(&text).unwrap(), instant);
+        }
+        for text in ["9007199254740992", "-9007199254740992", "0.5", "1e3", "-0"] {
+            assert!(serde_json::from_str::<UnixMillis>(text).is_err(), "{text}");
         }
     }
 

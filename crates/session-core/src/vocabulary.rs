@@ -160,9 +160,14 @@ impl Vocabulary {
 
     fn insert<P: EventData>(&mut self) {
         self.known.insert(P::TYPE.into(), |data| {
-            let payload: P = data.decode().map_err(|error| ShapeError {
-                reason: error.to_string(),
-            })?;
+            let shape = |reason: String| ShapeError { reason };
+            let payload: P = data.decode().map_err(|error| shape(error.to_string()))?;
+            // A derived reader also takes the list of the fields for a record.
+            if data.as_str().starts_with('[')
+                && !Payload::of(&payload).is_ok_and(|again| again.as_str().starts_with('['))
+            {
+                return Err(shape("must be an object".into()));
+            }
             payload.check().map_err(|reason| ShapeError { reason })
         });
     }

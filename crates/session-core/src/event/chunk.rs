@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::message::{ContentBlock, Usage};
 use super::turn::TurnError;
-use super::{EventData, LogOnly};
+use super::{EventData, LogOnly, is_object};
 use crate::{CallId, Payload};
 
 /// One piece of the stream that becomes an assistant message.
@@ -200,6 +200,9 @@ impl Serialize for StreamChunk {
 impl<'de> Deserialize<'de> for StreamChunk {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Payload::deserialize(deserializer)?;
+        if !is_object(&raw) {
+            return Ok(Self::Other(raw));
+        }
         if let Ok(known) = raw.decode::<Known>() {
             return Ok(match known {
                 Known::BlockStart { index, block_type } => Self::BlockStart { index, block_type },

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::strict::{self, Object};
 use super::{EventData, LogOnly, OnSurface, SURFACE_TYPES};
 use crate::{Payload, Seq, UnixMillis};
 
@@ -249,8 +250,8 @@ impl Event {
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum WireOp {
-    Append(AppendWord),
-    Replace(WireReplace),
+    Append(#[serde(deserialize_with = "strict::word")] AppendWord),
+    Replace(#[serde(deserialize_with = "strict::object")] WireReplace),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -268,6 +269,7 @@ enum ReplaceWord {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireReplace {
+    #[serde(deserialize_with = "strict::word")]
     op: ReplaceWord,
     start: Seq,
     end: Seq,
@@ -384,7 +386,7 @@ impl Serialize for Event {
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireEvent::deserialize(deserializer)?;
+        let Object(wire) = Object::<WireEvent<'_>>::deserialize(deserializer)?;
         let seq = wire.seq.ok_or_else(|| de::Error::missing_field("seq"))?;
         let time = wire.time.ok_or_else(|| de::Error::missing_field("time"))?;
         Ok(wire.into_new().map_err(de::Error::custom)?.at(seq, time))
@@ -429,6 +431,25 @@ mod tests {
             r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":"append","sourceEventSeqs":null}"#,
             r#"{"type":"a","seq":0,"time":0,"data":1,"ignorable":null}"#,
             r#"{"type":"a","seq":0,"seq":0,"time":0,"data":1}"#,
+            r#"{"type":1,"seq":0,"time":0,"data":1}"#,
+            r#"{"seq":0,"time":0,"data":1}"#,
+            r#"{"type":"a","time":0,"data":1}"#,
+            r#"{"type":"a","seq":0,"data":1}"#,
+            r#"{"type":"a","seq":-0,"time":0,"data":1}"#,
+            r#"{"type":"a","seq":0,"time":-0,"data":1}"#,
+            r#"{"type":"a","seq":0,"time":9007199254740992,"data":1}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":["replace",0,0]}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":{"append":null}}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":{"op":{"replace":null},"start":0,"end":0}}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":{"op":"append","start":0,"end":0}}"#,
+            r#"{"type":"a","seq":0,"time":0,"data":1,"surfaceOp":{"op":"replace","start":-1,"end":0}}"#,
+            r#"{"type":"a","seq":5,"time":0,"data":1,"surfaceOp":"append","sourceEventSeqs":[-1]}"#,
+            r#"{"type":"a","seq":5,"time":0,"data":1,"surfaceOp":"append","sourceEventSeqs":[0.5]}"#,
+            r#"{"type":"a","seq":5,"time":0,"data":1,"surfaceOp":"append","sourceEventSeqs":[null]}"#,
+            r#"{"type":"a","seq":5,"time":0,"data":1,"surfaceOp":"append","sourceEventSeqs":1}"#,
+            r#"["a",0,0,1]"#,
+            r#"["a",0,0,1,null,null,null]"#,
+            "null",
         ] {
             assert!(read(text).is_err(), "{text}");
         }

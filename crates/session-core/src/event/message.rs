@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{EventData, OnSurface, not_empty, sealed::Sealed};
+use super::{EventData, OnSurface, is_object, not_empty, sealed::Sealed, strict};
 use crate::{CallId, MessageId, Payload};
 
 /// Who speaks.
@@ -21,6 +21,7 @@ pub struct Message {
     /// Names the message for the life of the session; never empty.
     pub id: MessageId,
     /// Who speaks.
+    #[serde(deserialize_with = "strict::word")]
     pub role: Role,
     /// What is said, in order.
     pub content: Vec<ContentBlock>,
@@ -172,6 +173,9 @@ impl<'de> Deserialize<'de> for ContentBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // The text first: what does not fit a known kind must survive, at any depth.
         let raw = Payload::deserialize(deserializer)?;
+        if !is_object(&raw) {
+            return Ok(Self::Other(raw));
+        }
         if let Ok(known) = raw.decode::<KnownBlock>() {
             return Ok(match known {
                 KnownBlock::Text { text } => Self::Text { text },
@@ -275,6 +279,9 @@ impl Serialize for MessageSource {
 impl<'de> Deserialize<'de> for MessageSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Payload::deserialize(deserializer)?;
+        if !is_object(&raw) {
+            return Err(de::Error::custom("message source must be an object"));
+        }
         Ok(match raw.decode::<KnownSource>() {
             Ok(KnownSource::User {}) => Self::User,
             Ok(KnownSource::Model { provider, model }) => Self::Model { provider, model },
@@ -316,6 +323,7 @@ pub struct AssistantMessage {
     /// Number of the step.
     pub step: u64,
     /// The message; empty content is legal and reaches no model.
+    #[serde(deserialize_with = "strict::object")]
     pub message: Message,
     /// What the call cost, where the provider said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,6 +8,7 @@ mod envelope;
 mod message;
 mod request;
 mod session;
+mod strict;
 mod todo;
 mod tool;
 mod turn;
@@ -26,6 +27,8 @@ pub use turn::{AbortReason, StepEnd, StepStart, TurnEnd, TurnEndReason, TurnErro
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::Payload;
 
 /// The payload of one event type: its name on the wire and what must hold of it.
 ///
@@ -78,6 +81,11 @@ mod sealed {
 
 /// The types that join the surface, by their wire names (design section 3).
 pub const SURFACE_TYPES: [&str; 3] = [UserMessage::TYPE, AssistantMessage::TYPE, ToolResult::TYPE];
+
+/// A record is an object: one that is written as the list of its fields is something else.
+fn is_object(json: &Payload) -> bool {
+    json.as_str().starts_with('{')
+}
 
 fn not_empty(field: &str, text: &str) -> Result<(), String> {
     if text.is_empty() {

@@ -3,14 +3,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{EventData, LogOnly, not_empty};
+use super::{EventData, LogOnly, not_empty, strict};
 
 /// The part of a request that is not messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestHeader {
     /// Model, system prompt and tools.
+    #[serde(deserialize_with = "strict::object")]
     pub header: RequestHeaderBody,
     /// Why it was logged.
+    #[serde(deserialize_with = "strict::word")]
     pub reason: RequestReason,
 }
 

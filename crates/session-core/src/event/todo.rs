@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{EventData, LogOnly};
+use super::{EventData, LogOnly, strict};
 
 /// The whole task list, replaced wholesale by each write; the last one wins. It is never part of
 /// the surface, so the model sees only its own call and the result.
@@ -13,6 +13,7 @@ use super::{EventData, LogOnly};
 #[serde(deny_unknown_fields)]
 pub struct TodoWrite {
     /// The items, in the model's order.
+    #[serde(deserialize_with = "strict::objects")]
     pub todos: Vec<Todo>,
 }
 
@@ -23,6 +24,7 @@ pub struct Todo {
     /// What is to be done: trimmed, not empty, unique in its list.
     pub content: String,
     /// How far it is.
+    #[serde(deserialize_with = "strict::word")]
     pub status: TodoStatus,
 }
 

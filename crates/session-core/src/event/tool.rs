@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::message::{ContentBlock, Message, MessageSource, Role};
-use super::{EventData, LogOnly, OnSurface, not_empty, sealed::Sealed};
+use super::{EventData, LogOnly, OnSurface, not_empty, sealed::Sealed, strict};
 use crate::{CallId, Payload};
 
 /// A tool call starts.
@@ -40,6 +40,7 @@ pub struct ToolResult {
     /// Number of the step.
     pub step: u64,
     /// Exactly one tool-result block.
+    #[serde(deserialize_with = "strict::object")]
     pub message: Message,
     /// What kind of failure it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
