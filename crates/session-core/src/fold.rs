@@ -576,13 +576,6 @@ mod tests {
 
     #[test]
     fn the_last_request_and_title_win() {
-        let title = |title: &str| {
-            NewEvent::new(&SessionTitle {
-                title: title.into(),
-                message_seqs: None,
-                source: crate::event::TitleSource::Fallback,
-            })
-        };
         let state = folded([
             turn_start(1),
             request_header(),

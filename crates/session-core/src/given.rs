@@ -2,8 +2,9 @@
 
 use crate::event::{
     AssistantChunk, AssistantMessage, ContentBlock, EndSeed, ErrorInfo, Message, MessageSource,
-    RequestContext, RequestHeader, RequestHeaderBody, RequestReason, Role, StepEnd, StepStart,
-    StreamChunk, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnEndReason, TurnStart, UserMessage,
+    RequestContext, RequestHeader, RequestHeaderBody, RequestReason, Role, SessionTitle, StepEnd,
+    StepStart, StreamChunk, TitleSource, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnEndReason,
+    TurnStart, UserMessage,
 };
 use crate::testing::placed;
 use crate::{Event, LogState, NewEvent, Seq, SurfaceMeta, Violation, Vocabulary};
@@ -49,6 +50,14 @@ pub(crate) fn request_context() -> NewEvent {
         provider: "p".into(),
         model: "m".into(),
         context_window: None,
+    })
+}
+
+pub(crate) fn title(title: &str) -> NewEvent {
+    NewEvent::new(&SessionTitle {
+        title: title.into(),
+        message_seqs: None,
+        source: TitleSource::Fallback,
     })
 }
 

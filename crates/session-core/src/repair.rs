@@ -192,6 +192,11 @@ mod tests {
         let closers = closers([turn_start(1), step_start(1, 1), assistant(1, 1, "", &["c"])]);
         let not_started = result_of("c", "TOOL_NOT_STARTED", None);
         assert_eq!(results(&closers), [not_started]);
+        let text = closers[0].decode::<ToolResult>().unwrap();
+        let (_, content, _) = text.outcome().unwrap();
+        assert!(
+            matches!(&content[0], ContentBlock::Text { text } if text.contains("can be called again"))
+        );
     }
 
     #[test]

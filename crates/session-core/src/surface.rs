@@ -270,10 +270,11 @@ fn check_sources(event: &Event, sources: Option<&[Seq]>) -> Result<(), SurfaceVi
     }
 }
 
-/// The source of a message with all its keys, which [`Message`] keeps of foreign kinds alone.
+/// The parts of a result with all their keys, which [`ToolResult`] does not keep of all kinds.
 #[derive(Deserialize)]
 struct Sourced {
     message: Source,
+    error: Option<Payload>,
 }
 
 #[derive(Deserialize)]
@@ -282,10 +283,11 @@ struct Source {
 }
 
 fn check_pruned_result(old: &Event, new: &Event) -> Result<(), SurfaceViolation> {
-    let sources = (old.data().decode(), new.data().decode());
-    let same_source = match sources {
+    let parts = (old.data().decode(), new.data().decode());
+    let same_parts = match parts {
         (Ok::<Sourced, _>(old), Ok::<Sourced, _>(new)) => {
             old.message.source.same_value(&new.message.source)
+                && same_value(old.error.as_ref(), new.error.as_ref())
         }
         _ => false,
     };
@@ -300,20 +302,23 @@ fn check_pruned_result(old: &Event, new: &Event) -> Result<(), SurfaceViolation>
             turn,
             step,
             message,
-            error,
             ..
         } = result;
-        (*turn, *step, message.id.clone(), error.clone(), outcome)
+        (*turn, *step, message.id.clone(), outcome)
     };
-    let same_meta = match (&old.meta, &new.meta) {
-        (None, None) => true,
-        (Some(old), Some(new)) => old.same_value(new),
-        (None, Some(_)) | (Some(_), None) => false,
-    };
-    if same_source && same_meta && facts(&old) == facts(&new) {
+    let same_meta = same_value(old.meta.as_ref(), new.meta.as_ref());
+    if same_parts && same_meta && facts(&old) == facts(&new) {
         Ok(())
     } else {
         Err(SurfaceViolation::ChangesMoreThanContent)
+    }
+}
+
+fn same_value(old: Option<&Payload>, new: Option<&Payload>) -> bool {
+    match (old, new) {
+        (None, None) => true,
+        (Some(old), Some(new)) => old.same_value(new),
+        (None, Some(_)) | (Some(_), None) => false,
     }
 }
 
@@ -554,21 +559,33 @@ mod tests {
             NewEvent::raw(kind, data, surface, false)
         };
         let append = Some(SurfaceMeta::append());
-        for event in [end_seed(), turn_start(1)] {
+        for event in [
+            end_seed(),
+            turn_start(1),
+            turn_end(1),
+            step_start(1, 1),
+            step_end(1, 1),
+            chunk(1, 1),
+            call(1, 1, "c"),
+            todos(),
+            request_header(),
+            request_context(),
+            title("x"),
+        ] {
             assert_eq!(
                 refused(vec![raw(event, append.clone())]),
                 SurfaceViolation::LogOnly
             );
         }
-        let todo = raw(todos(), append.clone());
-        assert_eq!(
-            refused(vec![turn_start(1), todo]),
-            SurfaceViolation::LogOnly
-        );
         let unknown = NewEvent::raw("acme/x", end_seed().data().clone(), append, true);
         assert_eq!(refused(vec![unknown]), SurfaceViolation::LogOnly);
-        let bare = raw(user("x", SurfaceMeta::append()), None);
-        assert_eq!(refused(vec![bare]), SurfaceViolation::Missing);
+        for event in [
+            user("x", SurfaceMeta::append()),
+            assistant(1, 1, "x", &[]),
+            appended(&result(1, 1, "c")),
+        ] {
+            assert_eq!(refused(vec![raw(event, None)]), SurfaceViolation::Missing);
+        }
     }
 
     /// A step with a call and its result at 4, another at 6, and a prompt at 0.
@@ -646,19 +663,29 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_result_may_not_be_replaced_by_one_whose_source_lost_a_key() {
-        let mut events = with_results();
-        let data = events[4].data().as_str();
-        let more = data.replace(r#"{"kind":"tool","#, r#"{"kind":"tool","agent":"x","#);
+    fn a_tool_result_may_not_be_replaced_by_one_whose_source_or_error_lost_a_key() {
         let raw = |data: &str, meta| {
             let data = Payload::from_text(data).unwrap();
             NewEvent::raw(ToolResult::TYPE, data, Some(meta), false)
         };
-        assert_ne!(more, data);
-        let pruned = raw(data, replace(4, 4, [4]));
-        events[4] = raw(&more, SurfaceMeta::append());
-        events.push(pruned);
-        assert_eq!(refused(events), SurfaceViolation::ChangesMoreThanContent);
+        let failed = appended(&failed(1, 1, "c", "E"));
+        for (key, more) in [
+            (r#"{"kind":"tool","#, r#"{"kind":"tool","agent":"x","#),
+            (r#""error":{"#, r#""error":{"at":1,"#),
+        ] {
+            let data = failed.data().as_str();
+            let more = data.replace(key, more);
+            assert_ne!(more, data);
+            let with = |after: &str| {
+                let mut events = with_results();
+                events[4] = raw(&more, SurfaceMeta::append());
+                events.push(raw(after, replace(4, 4, [4])));
+                events
+            };
+            folded(with(&more)).unwrap();
+            let lost = refused(with(data));
+            assert_eq!(lost, SurfaceViolation::ChangesMoreThanContent);
+        }
     }
 
     #[test]
@@ -695,6 +722,34 @@ mod tests {
         let state = folded(events).unwrap();
         assert_eq!(order(&state), [0, 3]);
         assert_eq!(texts(&state), ["x"]);
+    }
+
+    #[test]
+    fn messages_come_as_they_are_in_surface_order() {
+        let mut events = with_results();
+        events[0] = user("x", SurfaceMeta::append());
+        events.push(user("x", SurfaceMeta::append()));
+        let state = folded(events).unwrap();
+        let messages = state.messages();
+        let ids: Vec<&str> = messages.iter().map(|message| message.id.as_str()).collect();
+        // Neither merged nor told apart, though the ids and texts are the same.
+        assert_eq!(ids, ["user", "result", "result", "user"]);
+        let shared = state.messages();
+        assert!(
+            messages.iter().zip(&shared).all(|(a, b)| Arc::ptr_eq(a, b)),
+            "the messages are shared, not copied"
+        );
+    }
+
+    #[test]
+    fn what_replaces_is_no_part_of_the_conversation_as_a_person_saw_it() {
+        let mut events = four();
+        events.push(user("bc", replace(1, 2, [2, 1])));
+        events.push(end_seed());
+        let log = log(events);
+        let seen = log.iter().filter(|event| crate::is_transcript(event));
+        let seen: Vec<u64> = seen.map(|event| event.seq().get()).collect();
+        assert_eq!(seen, [0, 1, 2, 3]);
     }
 
     #[test]

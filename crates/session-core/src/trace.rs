@@ -570,7 +570,7 @@ mod tests {
     fn everything_else_may_stand_anywhere() {
         let unknown = NewEvent::raw("acme/x", Payload::of(&1).unwrap(), None, true);
         let prompt = user("x", SurfaceMeta::append());
-        for event in [end_seed(), unknown, prompt] {
+        for event in [end_seed(), title("x"), unknown, prompt] {
             holds([event.clone()]);
             holds(in_a_turn([event.clone()]));
             let state = holds(in_a_step([event.clone()]));

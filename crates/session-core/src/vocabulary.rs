@@ -193,3 +193,38 @@ impl Default for Vocabulary {
         Self::core()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::SURFACE_TYPES;
+    use crate::{LogState, NewEvent, Seq, UnixMillis};
+
+    #[test]
+    fn every_type_of_the_original_harness_is_carried_without_a_look_inside() {
+        let known = Vocabulary::original_harness();
+        assert_eq!(known.known.len(), 48, "14 core types and those");
+        for kind in ORIGINAL_HARNESS {
+            let event = NewEvent::raw(kind, Payload::of(&[1]).unwrap(), None, false)
+                .at(Seq::ZERO, UnixMillis::EPOCH);
+            LogState::fold(&known, [&event]).unwrap();
+            LogState::fold(&Vocabulary::core(), [&event]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_surface_is_three_core_types_and_a_harness_adds_log_only_ones() {
+        assert!(
+            SURFACE_TYPES
+                .iter()
+                .all(|kind| Vocabulary::core().knows(kind))
+        );
+        // A core type stays what it is, whoever claims its name.
+        let known = Vocabulary::core().with_opaque("turn/start");
+        assert!(
+            known
+                .check("turn/start", &Payload::of(&1).unwrap())
+                .is_err()
+        );
+    }
+}

@@ -229,3 +229,50 @@ impl<'de> Deserialize<'de> for StreamChunk {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> StreamChunk {
+        let chunk: StreamChunk = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&chunk).unwrap(), text);
+        chunk
+    }
+
+    #[test]
+    fn known_chunks_have_the_wire_shape() {
+        for text in [
+            r#"{"type":"block-start","index":0,"blockType":"text"}"#,
+            r#"{"type":"block-start","index":1,"blockType":"reasoning"}"#,
+            r#"{"type":"block-start","index":2,"blockType":"tool-call"}"#,
+            r#"{"type":"text-delta","index":0,"text":"a"}"#,
+            r#"{"type":"reasoning-delta","index":0,"text":"a"}"#,
+            r#"{"type":"tool-call-delta","index":0,"id":"c","argumentsDelta":"{"}"#,
+            r#"{"type":"tool-call-delta","index":0,"id":"c","name":"n","argumentsDelta":""}"#,
+            r#"{"type":"block-end","index":0,"block":{"type":"text","text":"a"}}"#,
+            r#"{"type":"block-end","index":0,"block":{"type":"image","d":1.50}}"#,
+            r#"{"type":"usage","usage":{"inputTokens":1,"outputTokens":2,"cacheReadTokens":3,"cacheWriteTokens":4,"reasoningTokens":5}}"#,
+            r#"{"type":"finish","reason":{"kind":"stop"}}"#,
+            r#"{"type":"finish","reason":{"kind":"tool-calls"}}"#,
+            r#"{"type":"finish","reason":{"kind":"max-tokens"}}"#,
+            r#"{"type":"finish","reason":{"kind":"error","failure":{"message":"m","code":"C"}}}"#,
+            r#"{"type":"finish","reason":{"kind":"aborted","failure":{"message":"m","code":"C"}}}"#,
+        ] {
+            assert!(!matches!(read(text), StreamChunk::Other(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_another_kind_is_kept_to_the_letter() {
+        for text in [
+            r#"{"type":"finish","reason":{"kind":"another"}}"#,
+            r#"{"type":"text-delta","index":0,"text":"\ud83d"}"#,
+            r#"{"type":"acme","n":1.50}"#,
+            r#"["text-delta",0,"a"]"#,
+            "1",
+        ] {
+            assert!(matches!(read(text), StreamChunk::Other(_)), "{text}");
+        }
+    }
+}

@@ -147,3 +147,40 @@ impl TurnError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_of_a_turn_has_the_wire_shape_and_an_unknown_one_is_kept() {
+        for (text, is_known) in [
+            (r#"{"kind":"completed"}"#, true),
+            (r#"{"kind":"blocked"}"#, true),
+            (r#"{"kind":"max-tokens"}"#, true),
+            (r#"{"kind":"interrupted"}"#, true),
+            (r#"{"kind":"aborted","reason":{"kind":"user"}}"#, true),
+            (r#"{"kind":"aborted","reason":{"kind":"parent"}}"#, true),
+            (r#"{"kind":"aborted","reason":{"kind":"disposed"}}"#, true),
+            (r#"{"kind":"aborted","reason":{"kind":"legacy"}}"#, true),
+            (
+                r#"{"kind":"aborted","reason":{"kind":"hook","reason":"no"}}"#,
+                true,
+            ),
+            (
+                r#"{"kind":"error","error":{"message":"m","code":"C","status":429,"providerRetryAfterMs":5,"requestId":"r"}}"#,
+                true,
+            ),
+            (r#"{"kind":"acme","n":1}"#, false),
+        ] {
+            let text = format!(r#"{{"turn":1,"reason":{text}}}"#);
+            let end: TurnEnd = serde_json::from_str(&text).unwrap();
+            assert_eq!(
+                !matches!(end.reason, TurnEndReason::Other(_)),
+                is_known,
+                "{text}"
+            );
+            assert_eq!(serde_json::to_string(&end).unwrap(), text);
+        }
+    }
+}
