@@ -7,11 +7,12 @@ use session_core::jsonl::{self, Decoder, Row};
 use session_core::store::ReadRange;
 use session_core::testing::valid_log;
 use session_core::{
-    AppendFailure, CatalogueChange, CatalogueEntry, Event, EventStore as _, LogState, MemoryStore,
-    NewEvent, NewSession, Payload, Seq, Sessions, SurfaceOp, UnixMillis, Vocabulary, repair,
+    AppendFailure, CatalogueChange, CatalogueEntry, CreateFailure, Event, EventStore as _,
+    LogState, MemoryStore, NewEvent, NewSession, OpenFailure, Payload, Seq, Sessions, SurfaceOp,
+    UnixMillis, Vocabulary, repair,
 };
 
-use crate::support::{TIME, header, refused, shown};
+use crate::support::{TIME, header, refused, seq, shown};
 
 fn logs() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(any::<u8>(), 0..400).prop_map(|choices| valid_log(&choices))
@@ -180,6 +181,29 @@ proptest! {
                 prop_assert_eq!(&store.entry(session.id()).await.unwrap(), &entry);
                 let again: Vec<Event> = session.read(ReadRange::ALL).try_collect().await.unwrap();
                 prop_assert_eq!(&again, &stored);
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn what_append_refuses_seed_and_load_refuse(log in logs()) {
+        block_on(async {
+            let store = MemoryStore::shared();
+            let sessions = Sessions::builder(store.clone()).build();
+            let state = fold(&log);
+            for (nth, batch) in refused(&state).into_iter().enumerate() {
+                let next = (state.next_seq().get()..).map(seq);
+                let batch = batch.into_iter().zip(next).map(|(event, seq)| event.at(seq, TIME));
+                let events: Vec<Event> = log.iter().cloned().chain(batch).collect();
+                let seed = NewSession { seed: Some(events.clone()), ..NewSession::default() };
+                let error = sessions.create(seed).await.unwrap_err();
+                prop_assert!(matches!(error, CreateFailure::Seed { .. }), "{nth}: {error}");
+
+                let header = header(&format!("{nth}"));
+                store.create(&header, events).await.unwrap();
+                let error = sessions.open(&header.id).await.unwrap_err();
+                prop_assert!(matches!(error, OpenFailure::Reconstruct { .. }), "{nth}: {error}");
             }
             Ok(())
         })?;

@@ -5,6 +5,7 @@
 mod conformance_notices;
 mod faults;
 mod gated;
+mod jsonl;
 mod laws;
 mod model;
 mod session_append;

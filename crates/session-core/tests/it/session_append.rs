@@ -47,6 +47,59 @@ async fn an_append_returns_the_events_in_their_places_at_one_time() {
 }
 
 #[tokio::test]
+async fn a_clock_that_steps_back_is_written_down_as_it_is() {
+    let clock = Arc::new(SteppingClock::new(UnixMillis::new(15), -10));
+    let sessions = Sessions::builder(MemoryStore::shared())
+        .clock(clock)
+        .build();
+    let session = sessions.create(NewSession::default()).await.unwrap();
+    session.append(vec![mark()]).await.unwrap();
+    session.append(vec![mark()]).await.unwrap();
+    let events = session.page(Seq::ZERO).await.unwrap();
+    let times: Vec<i64> = events.iter().map(|event| event.time_ms().get()).collect();
+    assert_eq!(times, [5, -5]);
+}
+
+#[tokio::test]
+async fn a_clock_beyond_what_a_log_may_hold_is_refused() {
+    let clock = Arc::new(SteppingClock::new(UnixMillis::MAX, 1));
+    let sessions = Sessions::builder(MemoryStore::shared())
+        .clock(clock)
+        .build();
+    let session = sessions.create(NewSession::default()).await.unwrap();
+    match session.append(vec![mark()]).await.unwrap_err() {
+        AppendFailure::Refused { source, .. } => {
+            assert!(matches!(*source, Violation::Time { .. }), "{source}");
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(session.head(), None);
+}
+
+#[tokio::test]
+async fn a_batch_waits_for_a_place_while_a_thousand_are_under_way() {
+    const PLACES: u64 = 1024;
+    let (store, session) = gated().await;
+    store.hold_appends();
+    for _ in 0..PLACES {
+        within(session.stage(vec![mark()])).await.unwrap();
+    }
+    let waiting = {
+        let session = session.clone();
+        tokio::spawn(async move { session.stage(vec![mark()]).await })
+    };
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiting.is_finished());
+    store.let_appends_pass();
+    let last = within(waiting).await.unwrap().unwrap();
+    assert_eq!(last[0].seq(), seq(PLACES));
+    within(session.flush()).await.unwrap();
+    assert_eq!(session.head(), Some(seq(PLACES)));
+}
+
+#[tokio::test]
 async fn an_empty_batch_is_no_append() {
     let (store, session) = gated().await;
     assert_eq!(session.append(Vec::new()).await.unwrap(), []);
@@ -337,6 +390,23 @@ impl Check for Never {
     fn check(&self, _state: &LogState, _event: &Event) -> Result<(), String> {
         Err("never".into())
     }
+}
+
+#[tokio::test]
+async fn checks_are_asked_about_new_events_and_not_about_history() {
+    let sessions = Sessions::builder(MemoryStore::shared())
+        .check(Arc::new(Never))
+        .build();
+    let seed = NewSession {
+        seed: Some(vec![turn(1).at(seq(0), UnixMillis::EPOCH)]),
+        ..NewSession::default()
+    };
+    let session = sessions.create(seed).await.unwrap();
+    sessions.close(session.id()).await;
+    let session = sessions.open(session.id()).await.unwrap();
+    // The turn that was open has been closed, which is history too.
+    assert_eq!(session.with_state(|state| state.trace().open_turn()), None);
+    session.append(vec![turn(2)]).await.unwrap_err();
 }
 
 #[tokio::test]

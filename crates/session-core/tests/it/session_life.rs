@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use session_core::event::{EndSeed, EventData as _, StepStart, TurnEnd, TurnEndReason, TurnStart};
-use session_core::store::{CreateError, LeaseError, LeaseStore as _, Owner, ReadError};
+use session_core::store::{
+    AppendError, CreateError, LeaseError, LeaseStore as _, Owner, ReadError,
+};
 use session_core::{
     AppendFailure, CreateFailure, Event, EventStore as _, MemoryStore, NewEvent, NewSession,
     OpenFailure, Payload, RandomIds, Seq, SessionId, Sessions, Violation, Vocabulary,
@@ -200,9 +202,15 @@ async fn a_closed_session_takes_no_more_events() {
     let (store, sessions) = one();
     let session = sessions.create(named("a")).await.unwrap();
     sessions.close_all().await;
-    match session.append(vec![turn(1)]).await.unwrap_err() {
-        AppendFailure::Closed { session } => assert_eq!(session, "a".into()),
-        other => panic!("{other}"),
+    for refused in [
+        session.append(vec![turn(1)]).await.map(drop),
+        session.stage(vec![turn(1)]).await.map(drop),
+        session.flush().await,
+    ] {
+        match refused.unwrap_err() {
+            AppendFailure::Closed { session } => assert_eq!(session, "a".into()),
+            other => panic!("{other}"),
+        }
     }
     assert_eq!(log(&*store, "a").await, []);
     assert!(sessions.live(&"a".into()).is_none());
@@ -321,6 +329,56 @@ async fn opening_closes_an_interrupted_turn_once() {
         sessions.close(&"a".into()).await;
     }
     assert!(!store.entry(&"a".into()).await.unwrap().is_open);
+}
+
+#[tokio::test]
+async fn opening_a_live_session_leaves_its_open_turn_alone() {
+    let (store, sessions) = one();
+    let session = sessions.create(named("a")).await.unwrap();
+    session.append(vec![turn(1)]).await.unwrap();
+    let again = sessions.open(&"a".into()).await.unwrap();
+    assert_eq!(kinds(&log(&*store, "a").await), [TurnStart::TYPE]);
+    again.append(vec![turn_end(1)]).await.unwrap();
+    assert_eq!(session.head(), Some(seq(1)));
+}
+
+#[tokio::test]
+async fn reading_a_log_closes_nothing() {
+    let (store, sessions) = one();
+    let crashed = vec![turn(1).at(seq(0), TIME)];
+    store.create(&header("a"), crashed.clone()).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(log(&**sessions.store(), "a").await, crashed);
+        assert!(store.entry(&"a".into()).await.unwrap().is_open);
+    }
+}
+
+#[tokio::test]
+async fn a_repair_that_another_writer_was_faster_than_is_refused() {
+    let store = Arc::new(Gated::new());
+    let crashed = vec![turn(1).at(seq(0), TIME)];
+    store.create(&header("a"), crashed).await.unwrap();
+    store.hold_appends();
+    let sessions = Sessions::builder(store.clone()).build();
+    let opening = {
+        let sessions = sessions.clone();
+        tokio::spawn(async move { sessions.open(&"a".into()).await })
+    };
+    store.append_has_arrived().await;
+    let end = vec![turn_end(1).at(seq(1), TIME)];
+    let id: SessionId = "a".into();
+    store.inner.append(&id, seq(1), end, None).await.unwrap();
+    store.let_appends_pass();
+    match within(opening).await.unwrap().unwrap_err() {
+        OpenFailure::Repair {
+            session,
+            source: AppendError::Conflict { actual, .. },
+        } => assert_eq!((session, actual), ("a".into(), seq(2))),
+        other => panic!("{other}"),
+    }
+    let expected = [TurnStart::TYPE, TurnEnd::TYPE];
+    assert_eq!(kinds(&log(&*store.inner, "a").await), expected);
+    sessions.open(&"a".into()).await.unwrap();
 }
 
 #[tokio::test]

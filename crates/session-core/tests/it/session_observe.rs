@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use session_core::event::EndSeed;
+use session_core::event::{EndSeed, TurnEnd, TurnEndReason, TurnStart};
 use session_core::{
     AppendFailure, Event, MemoryStore, NewEvent, NewSession, Observer, Session, Sessions,
 };
@@ -138,6 +138,40 @@ async fn nobody_hears_of_a_refused_batch() {
     let unknown = NewEvent::raw("acme/x", mark().data().clone(), None, false);
     session.append(vec![mark(), unknown]).await.unwrap_err();
     assert_eq!(take(&notes), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_observer_hears_nothing_of_the_sessions_of_others() {
+    let store = MemoryStore::shared();
+    let [here, there] = [(), ()].map(|()| Sessions::builder(store.clone()).build());
+    let notes = Notes::default();
+    let _a = here.observe(Arc::new(Named("a", notes.clone())));
+    let session = there.create(NewSession::default()).await.unwrap();
+    session.append(vec![mark()]).await.unwrap();
+    there.close(session.id()).await;
+    assert_eq!(take(&notes), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn observers_hear_of_the_mark_of_a_new_life_like_of_any_event() {
+    let (sessions, session) = open().await;
+    let batch = || vec![NewEvent::new(&TurnStart { turn: 1 })];
+    session.append(batch()).await.unwrap();
+    let end = NewEvent::new(&TurnEnd {
+        turn: 1,
+        reason: TurnEndReason::Completed,
+    });
+    session.append(vec![end]).await.unwrap();
+    sessions.close(session.id()).await;
+    let notes = Notes::default();
+    let _a = sessions.observe(Arc::new(Named("a", notes.clone())));
+    let session = sessions.open(session.id()).await.unwrap();
+    assert_eq!(take(&notes), Vec::<String>::new());
+    let turn = NewEvent::new(&TurnStart { turn: 2 });
+    let events = session.append(vec![turn]).await.unwrap();
+    assert_eq!(events[0].seq().get(), 3);
+    assert_eq!(take(&notes), ["a 2", "a 3"]);
+    assert!(session.page(session.opened_at()).await.unwrap()[0].is::<EndSeed>());
 }
 
 /// Appends what it can, from a task of its own and while its session closes.
