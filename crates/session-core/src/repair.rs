@@ -302,9 +302,9 @@ mod tests {
                 claimed("next-turn", 1),
             ]
         };
-        assert_eq!(put_back(taken()), [expected.clone()]);
+        assert_eq!(put_back(taken()), [expected.as_str()]);
         let step = taken().into_iter().chain([step_start(1, 1)]);
-        assert_eq!(put_back(step), [expected]);
+        assert_eq!(put_back(step), [expected.as_str()]);
         let written = taken().into_iter().chain([step_start(1, 1), written("a")]);
         assert_eq!(put_back(written), Vec::<String>::new());
     }
