@@ -6,7 +6,7 @@ use crate::event::Message;
 use crate::{Event, Surface, SurfaceOp};
 
 /// The messages that the model is shown, in surface order. Nothing is reordered, merged, framed
-/// or cut; log-only events have no effect (`session-semantics` section 2.3).
+/// or cut; log-only events have no effect.
 #[must_use]
 pub fn derive_messages(surface: &Surface) -> Vec<Arc<Message>> {
     surface.messages().collect()

@@ -16,8 +16,7 @@ pub(crate) const OUTCOME_UNKNOWN: &str = "TOOL_OUTCOME_UNKNOWN";
 /// In this order: one error result for each call of the open step that has none, in the order in
 /// which the model asked; the end of the step; what was taken from an `agent/inbox/spliced` queue
 /// for the model and not written down, put back; the end of the turn, as interrupted. All carry
-/// the time of the last event, so that the same log is always closed by the same events
-/// (`session-semantics` section 4.11).
+/// the time of the last event, so that the same log is always closed by the same events.
 #[must_use]
 pub fn repair(state: &LogState) -> Vec<Event> {
     let trace = state.trace();

@@ -1,7 +1,7 @@
 //! The surface: the ordered part of the log that produces model messages.
 //!
-//! One flat list of positions with two operations, append and replace of a contiguous range
-//! (`session-semantics` section 2). Planning a change never touches the surface that is live.
+//! One flat list of positions with two operations, append and replace of a contiguous range.
+//! Planning a change never touches the surface that is live.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
