@@ -26,6 +26,7 @@
 //! ```
 
 mod catalogue;
+mod chain;
 mod clock;
 pub mod event;
 #[cfg(feature = "faults")]
@@ -57,6 +58,7 @@ mod vocabulary;
 pub use catalogue::{
     CatalogueChange, CatalogueEntry, Cursor, InvalidCursor, ListFilter, ListOrder, ListQuery, Page,
 };
+pub use chain::{ChainHash, EventHash, InvalidChainHash};
 pub use clock::{Clock, IdSource, RandomIds, SystemClock};
 #[cfg(any(test, feature = "testing"))]
 pub use clock::{CountedIds, SteppingClock};

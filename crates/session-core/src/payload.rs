@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
 /// What JSON allows between tokens.
@@ -16,8 +16,8 @@ const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 /// The text is what was appended and what is read back: integers of any length, the spelling of a
 /// float, repeated keys and escapes of lone surrogates all survive, and nesting may be deeper than
 /// a recursive reader allows. Read parts of it with [`Payload::decode`].
-#[derive(Clone)]
-pub struct Payload(Arc<RawValue>);
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload(Arc<str>);
 
 /// A text that is not one JSON value.
 #[derive(Debug, thiserror::Error)]
@@ -32,8 +32,8 @@ impl Payload {
     /// Returns [`InvalidJson`] with the place of the first fault.
     pub fn from_text(text: &str) -> Result<Self, InvalidJson> {
         // Checked before it is re-spaced: white space may be all that keeps two tokens apart.
-        let raw: Box<RawValue> = serde_json::from_str(text)?;
-        Ok(Self::compact(raw)?)
+        let raw: &RawValue = serde_json::from_str(text)?;
+        Ok(Self::compact(raw.get()))
     }
 
     /// The JSON of a value.
@@ -43,23 +43,29 @@ impl Payload {
     /// Returns [`InvalidJson`] when the value has no JSON form, such as a map with keys that are
     /// not strings.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, InvalidJson> {
-        Ok(Self::compact(serde_json::value::to_raw_value(value)?)?)
+        Ok(Self::compact(&serde_json::to_string(value)?))
+    }
+
+    /// Takes a text that was a payload before and has been kept intact since. Reading it again for
+    /// faults would cost as much as decoding it.
+    pub(crate) fn kept(text: &str) -> Self {
+        Self(text.into())
     }
 
     /// Takes a value that has been checked, and drops the white space between its tokens.
-    fn compact(raw: Box<RawValue>) -> serde_json::Result<Self> {
+    fn compact(text: &str) -> Self {
         // Most texts have white space in their strings alone, and are taken as they are.
-        if has_whitespace_between_tokens(raw.get()) {
-            RawValue::from_string(without_whitespace(raw.get())).map(|raw| Self(raw.into()))
+        if has_whitespace_between_tokens(text) {
+            Self(without_whitespace(text).into())
         } else {
-            Ok(Self(raw.into()))
+            Self(text.into())
         }
     }
 
     /// The JSON text; it has no raw newline.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.get()
+        &self.0
     }
 
     /// Reads the value as a `T`.
@@ -76,17 +82,10 @@ impl Payload {
     /// 128 levels, and strings with lone surrogates, are compared to the letter.
     #[must_use]
     pub fn same_value(&self, other: &Self) -> bool {
-        same_value(&self.0, &other.0, DEPTH)
+        let both = self.decode::<Box<RawValue>>().ok().zip(other.decode().ok());
+        self == other || both.is_some_and(|(a, b): (_, Box<RawValue>)| same_value(&a, &b, DEPTH))
     }
 }
-
-impl PartialEq for Payload {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl Eq for Payload {}
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,14 +95,15 @@ impl fmt::Debug for Payload {
 
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(ser::Error::custom)?;
+        raw.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Self::compact(raw).map_err(serde::de::Error::custom)
+        Ok(Self::compact(raw.get()))
     }
 }
 

@@ -8,12 +8,12 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use projection::{CheckpointPolicy, Projections};
 use session_core::store::{
-    AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, FenceToken, ReadError,
-    ReadRange, Scope, Wakeups,
+    AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, FenceToken, Prefix,
+    ReadError, ReadRange, Scope, Wakeups,
 };
 use session_core::{
-    CatalogueEntry, Event, EventStore, Header, ListQuery, MemoryStore, NewEvent, NewSession, Page,
-    Payload, Seq, Session, SessionId, Sessions, SteppingClock, UnixMillis,
+    CatalogueChange, CatalogueEntry, Event, EventStore, Header, ListQuery, MemoryStore, NewEvent,
+    NewSession, Page, Payload, Seq, Session, SessionId, Sessions, SteppingClock, UnixMillis,
 };
 use tokio::sync::watch;
 
@@ -92,6 +92,16 @@ impl Observed {
 impl EventStore for Observed {
     async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
         self.inner.create(header, seed).await
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        self.inner.fork(header, origin, inherited, seed).await
     }
 
     async fn append(

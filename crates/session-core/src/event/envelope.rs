@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::strict::{self, Object};
-use super::{EventData, LogOnly, OnSurface, SURFACE_TYPES};
+use super::{EventData, LogOnly, OnSurface, SURFACE_TYPES, type_name};
 use crate::{Payload, Seq, UnixMillis};
 
 /// How an event changes the surface.
@@ -110,7 +110,7 @@ impl NewEvent {
     fn build<P: EventData>(payload: &P, surface: Option<SurfaceMeta>) -> Self {
         let data = Payload::of(payload).expect("a payload's serializer does not fail");
         Self {
-            kind: P::TYPE.into(),
+            kind: type_name(P::TYPE),
             data,
             surface,
             ignorable: P::IGNORABLE,
@@ -362,7 +362,12 @@ impl WireEvent<'_> {
             Some(true) => true,
             Some(false) => return Err("ignorable may only be true"),
         };
-        Ok(NewEvent::raw(self.kind, self.data, surface, ignorable))
+        Ok(NewEvent::raw(
+            type_name(&self.kind),
+            self.data,
+            surface,
+            ignorable,
+        ))
     }
 }
 

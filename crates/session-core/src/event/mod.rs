@@ -25,6 +25,9 @@ pub use todo::{Todo, TodoRule, TodoStatus, TodoWrite};
 pub use tool::{ErrorInfo, ToolCall, ToolResult};
 pub use turn::{AbortReason, StepEnd, StepStart, TurnEnd, TurnEndReason, TurnError, TurnStart};
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -85,6 +88,32 @@ pub const SURFACE_TYPES: [&str; 3] = [UserMessage::TYPE, AssistantMessage::TYPE,
 /// A record is an object: one that is written as the list of its fields is something else.
 fn is_object(json: &Payload) -> bool {
     json.as_str().starts_with('{')
+}
+
+/// The type names that most events have, each once in memory.
+static COMMON: LazyLock<HashMap<&str, Arc<str>>> = LazyLock::new(|| {
+    let core = [
+        UserMessage::TYPE,
+        AssistantMessage::TYPE,
+        ToolResult::TYPE,
+        TurnStart::TYPE,
+        TurnEnd::TYPE,
+        StepStart::TYPE,
+        StepEnd::TYPE,
+        AssistantChunk::TYPE,
+        ToolCall::TYPE,
+        TodoWrite::TYPE,
+        RequestHeader::TYPE,
+        RequestContext::TYPE,
+        EndSeed::TYPE,
+        SessionTitle::TYPE,
+    ];
+    core.map(|name| (name, name.into())).into()
+});
+
+/// A type name as events hold it.
+pub(crate) fn type_name(name: &str) -> Arc<str> {
+    COMMON.get(name).map_or_else(|| name.into(), Arc::clone)
 }
 
 fn not_empty(field: &str, text: &str) -> Result<(), String> {

@@ -82,6 +82,8 @@ impl<S: ?Sized> FaultyStore<S> {
 pub enum Operation {
     /// Creates a session.
     Create,
+    /// Creates a session that begins with the events of another.
+    Fork,
     /// Appends a batch.
     Append,
     /// Reads a range of a log: one operation a stream, whatever its length, begun when the first
@@ -103,8 +105,9 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Create,
+        Self::Fork,
         Self::Append,
         Self::Read,
         Self::Entry,
@@ -119,7 +122,12 @@ impl Operation {
     #[must_use]
     pub const fn writes(self) -> bool {
         match self {
-            Self::Create | Self::Append | Self::Acquire | Self::Release | Self::Save => true,
+            Self::Create
+            | Self::Fork
+            | Self::Append
+            | Self::Acquire
+            | Self::Release
+            | Self::Save => true,
             Self::Read | Self::Entry | Self::List | Self::Load => false,
         }
     }
@@ -129,6 +137,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Create => "create",
+            Self::Fork => "fork",
             Self::Append => "append",
             Self::Read => "read",
             Self::Entry => "entry",

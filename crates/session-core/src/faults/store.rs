@@ -6,10 +6,11 @@ use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use super::{FaultyStore, Injected, Operation};
 use crate::store::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, FenceToken, Lease,
-    LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups,
+    LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
 };
 use crate::{
-    CatalogueEntry, Event, EventStore, Header, ListQuery, Page, Seq, SessionId, UnixMillis,
+    CatalogueChange, CatalogueEntry, Event, EventStore, Header, ListQuery, Page, Seq, SessionId,
+    UnixMillis,
 };
 
 impl<S: ?Sized> FaultyStore<S> {
@@ -37,6 +38,21 @@ impl<S: EventStore + ?Sized> EventStore for FaultyStore<S> {
     async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
         let create = self.inner.create(header, seed);
         self.ask(Operation::Create, create, |injected| CreateError::Backend {
+            session: header.id.clone(),
+            source: injected.into(),
+        })
+        .await
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        let fork = self.inner.fork(header, origin, inherited, seed);
+        self.ask(Operation::Fork, fork, |injected| CreateError::Backend {
             session: header.id.clone(),
             source: injected.into(),
         })

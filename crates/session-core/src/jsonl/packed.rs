@@ -171,6 +171,25 @@ impl PackedRow {
     }
 }
 
+impl PackedRow {
+    /// How many events the run has.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        let fragments = self.data.texts.as_ref().or(self.data.args.as_ref());
+        fragments.map_or(0, Vec::len)
+    }
+
+    /// The row without position and time, for a place that says them.
+    #[must_use]
+    pub fn without_place(self) -> Self {
+        Self {
+            seq0: None,
+            time0: None,
+            ..self
+        }
+    }
+}
+
 /// One line of a log: an event, or a packed run of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -228,7 +247,10 @@ fn run_of(events: &[Event]) -> Vec<(UnixMillis, ChunkData)> {
 fn delta(event: &Event) -> Option<ChunkData> {
     let plain = event.is::<AssistantChunk>() && event.surface().is_none() && !event.is_ignorable();
     let safe = (-SAFE..=SAFE).contains(&event.time_ms().get());
-    let data: ChunkData = event.data().decode().ok().filter(|_| plain && safe)?;
+    if !(plain && safe) {
+        return None;
+    }
+    let data: ChunkData = event.data().decode().ok()?;
     let Delta {
         r#type,
         id,

@@ -10,7 +10,8 @@ use tokio::sync::broadcast;
 use super::watch::local;
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
-    Lease, LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups, misnumbered, paged,
+    Lease, LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
+    misnumbered, paged,
 };
 use crate::catalogue::sort_time;
 use crate::{
@@ -28,10 +29,37 @@ pub struct MemoryStore {
 #[derive(Debug)]
 struct Kept {
     entry: CatalogueEntry,
+    /// Where the events before its own are: in a session that holds the last of them itself.
+    origin: Option<Prefix>,
     events: Vec<Event>,
     checkpoints: BTreeMap<String, Checkpoint>,
     lease: Option<(Owner, UnixMillis)>,
     token: u64,
+}
+
+impl Kept {
+    fn new(entry: CatalogueEntry, origin: Option<Prefix>, events: Vec<Event>) -> Self {
+        Self {
+            entry,
+            origin,
+            events,
+            checkpoints: BTreeMap::new(),
+            lease: None,
+            token: 0,
+        }
+    }
+
+    /// The position of the first event that is its own.
+    fn first(&self) -> Seq {
+        self.origin
+            .as_ref()
+            .map_or(Seq::ZERO, |origin| origin.until)
+    }
+
+    /// Where an event is that it inherited; `None` for one of its own.
+    fn inherits(&self, seq: Seq) -> Option<&Prefix> {
+        self.origin.as_ref().filter(|origin| seq < origin.until)
+    }
 }
 
 const WAKEUPS_HELD: usize = 256;
@@ -64,14 +92,24 @@ impl MemoryStore {
         let _ = self.changes.send(session.clone());
     }
 
+    /// The beginning of a range, as far as one session holds it.
     fn page(&self, session: &SessionId, range: ReadRange) -> Result<Vec<Event>, ReadError> {
         let sessions = self.lock();
-        let kept = sessions.get(session).ok_or_else(|| ReadError::NotFound {
-            session: session.clone(),
-        })?;
-        let length = kept.events.len();
-        let clamp = |seq: Seq| usize::try_from(seq.get()).unwrap_or(length).min(length);
-        let (from, until) = (clamp(range.from), range.until.map_or(length, clamp));
+        let mut kept = find(&sessions, session)?;
+        let length = kept.entry.next_seq;
+        let mut until = range.until.map_or(length, |until| until.min(length));
+        let Some(last) = until.previous().filter(|last| *last >= range.from) else {
+            return Ok(Vec::new());
+        };
+        let due = if range.backward { last } else { range.from };
+        while let Some(origin) = kept.inherits(due) {
+            until = until.min(origin.until);
+            kept = find(&sessions, &origin.session)?;
+        }
+        let first = kept.first();
+        let within = |seq: Seq| usize::try_from(seq.get().saturating_sub(first.get()));
+        let (from, until) = (within(range.from), within(until));
+        let (from, until) = (from.unwrap_or(usize::MAX), until.unwrap_or(usize::MAX));
         let events = kept.events.get(from..until).unwrap_or_default();
         Ok(if range.backward {
             events.iter().rev().take(PAGE).cloned().collect()
@@ -79,6 +117,15 @@ impl MemoryStore {
             events.iter().take(PAGE).cloned().collect()
         })
     }
+}
+
+fn find<'a>(
+    sessions: &'a BTreeMap<SessionId, Kept>,
+    session: &SessionId,
+) -> Result<&'a Kept, ReadError> {
+    sessions.get(session).ok_or_else(|| ReadError::NotFound {
+        session: session.clone(),
+    })
 }
 
 impl Default for MemoryStore {
@@ -104,14 +151,58 @@ impl EventStore for MemoryStore {
         }
         let mut entry = CatalogueEntry::new(header.clone());
         entry.apply(CatalogueChange::of(&seed));
-        let kept = Kept {
-            entry,
-            events: seed,
-            checkpoints: BTreeMap::new(),
-            lease: None,
-            token: 0,
+        sessions.insert(session.clone(), Kept::new(entry, None, seed));
+        drop(sessions);
+        self.changed(&session);
+        Ok(())
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        let session = header.id.clone();
+        if let Some((expected, found)) = misnumbered(origin.until, &seed) {
+            return Err(CreateError::Misnumbered {
+                session,
+                expected,
+                found,
+            });
+        }
+        let mut sessions = self.lock();
+        if sessions.contains_key(&session) {
+            return Err(CreateError::Exists { session });
+        }
+        let mut holder = origin.clone();
+        let Some(mut kept) = sessions.get(&holder.session) else {
+            let origin = holder.session;
+            return Err(CreateError::NoOrigin { session, origin });
         };
-        sessions.insert(session.clone(), kept);
+        let length = kept.entry.next_seq;
+        if origin.until > length {
+            return Err(CreateError::Beyond {
+                session,
+                origin: holder.session,
+                until: origin.until,
+                length,
+            });
+        }
+        // Straight to the session that holds the last event, so that no read walks further than it
+        // has to.
+        while let Some(above) = origin.until.previous().and_then(|last| kept.inherits(last))
+            && let Some(next) = sessions.get(&above.session)
+        {
+            holder.session = above.session.clone();
+            kept = next;
+        }
+        let mut entry = CatalogueEntry::new(header.clone());
+        entry.apply(inherited);
+        entry.next_seq = origin.until;
+        entry.apply(CatalogueChange::of(&seed));
+        sessions.insert(session.clone(), Kept::new(entry, Some(holder), seed));
         drop(sessions);
         self.changed(&session);
         Ok(())
@@ -165,12 +256,7 @@ impl EventStore for MemoryStore {
     }
 
     async fn entry(&self, session: &SessionId) -> Result<CatalogueEntry, ReadError> {
-        let sessions = self.lock();
-        let kept = sessions.get(session);
-        kept.map(|kept| kept.entry.clone())
-            .ok_or_else(|| ReadError::NotFound {
-                session: session.clone(),
-            })
+        find(&self.lock(), session).map(|kept| kept.entry.clone())
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page, ReadError> {

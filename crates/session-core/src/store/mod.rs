@@ -5,6 +5,8 @@ mod checkpoint;
 pub mod conformance;
 mod lease;
 pub mod memory;
+#[cfg(feature = "record")]
+pub mod record;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod upcasting;
@@ -23,8 +25,8 @@ pub use watch::{Scope, Wakeups};
 
 use crate::pages::{Pager, flatten};
 use crate::{
-    CatalogueEntry, Event, Header, InvalidCursor, ListQuery, Page, Seq, SessionId, ShapeError,
-    UpcastError,
+    CatalogueChange, CatalogueEntry, Event, Header, InvalidCursor, ListQuery, Page, Seq, SessionId,
+    ShapeError, UpcastError,
 };
 
 /// An error of a backend, whatever it is made of.
@@ -47,6 +49,34 @@ pub trait EventStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// Dropping the future leaves either the whole session or none.
     async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError>;
+
+    /// Creates a session whose log begins with the events of `origin`, followed by `seed`, which is
+    /// numbered from [`Prefix::until`]; all of it or nothing. The events of the origin stay where
+    /// they are: reading the child reads through to them, and what the origin appends later is not
+    /// the child's. The origin may itself be a fork, and `until` may lie in what it inherited.
+    ///
+    /// `inherited` is what the events of `origin` change in the catalogue, so that the store need
+    /// not read them: [`CatalogueChange::of`] all of them. The child's entry is then that of a
+    /// session to which its whole log was appended.
+    ///
+    /// Checkpoints and leases of the origin are its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CreateError::Exists`] when the id is taken, or else [`CreateError::NoOrigin`], or
+    /// else [`CreateError::Beyond`] when the origin's log is shorter than `until`; nothing is
+    /// changed then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves either the whole session or none.
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError>;
 
     /// Appends `batch` to a session, all of it or nothing. `expected` is the position of the first
     /// event: the length that the writer believes the log to have.
@@ -95,6 +125,15 @@ pub trait EventStore: fmt::Debug + Send + Sync + 'static {
     /// Wake-ups after changes, by this process or another. A wake-up carries nothing: the listener
     /// reads the log from where it stopped, so history and live tail meet without a seam.
     fn watch(&self, scope: Scope) -> Wakeups;
+}
+
+/// The first events of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prefix {
+    /// The session.
+    pub session: SessionId,
+    /// How many events, which is also the position after the last of them.
+    pub until: Seq,
 }
 
 /// Which events to read, and in which direction.
@@ -166,10 +205,32 @@ pub enum CreateError {
         /// The session.
         session: SessionId,
     },
-    /// The positions of the seed do not count up from 0.
+    /// The session to fork is not there.
+    #[error("session {session} was not created: there is no session {origin} to fork")]
+    NoOrigin {
+        /// The session.
+        session: SessionId,
+        /// The one to fork.
+        origin: SessionId,
+    },
+    /// The session to fork has fewer events than are to be inherited.
     #[error(
-        "the seed of session {session} is not numbered 0, 1, 2, …: expected={expected}, found={found}"
+        "session {session} was not created: of session {origin} it would inherit {until} events, \
+         and there are {length}"
     )]
+    Beyond {
+        /// The session.
+        session: SessionId,
+        /// The one to fork.
+        origin: SessionId,
+        /// How many events are to be inherited.
+        until: Seq,
+        /// How many there are.
+        length: Seq,
+    },
+    /// The positions of the seed do not count up from 0, or in a fork from where the events that it
+    /// inherits end.
+    #[error("the seed of session {session} is misnumbered: expected={expected}, found={found}")]
     Misnumbered {
         /// The session.
         session: SessionId,

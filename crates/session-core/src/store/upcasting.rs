@@ -7,9 +7,11 @@ use futures::TryStreamExt as _;
 use futures::stream::{self, BoxStream, StreamExt as _};
 
 use super::{
-    AppendError, CreateError, EventStore, FenceToken, ReadError, ReadRange, Scope, Wakeups,
+    AppendError, CreateError, EventStore, FenceToken, Prefix, ReadError, ReadRange, Scope, Wakeups,
 };
-use crate::{CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, Vocabulary};
+use crate::{
+    CatalogueChange, CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, Vocabulary,
+};
 
 /// Reads the events of another store through the upcasters of a vocabulary. Everything else is
 /// passed on: what is appended is stored as it is.
@@ -42,6 +44,16 @@ impl<S: ?Sized> Upcasting<S> {
 impl<S: EventStore + ?Sized> EventStore for Upcasting<S> {
     async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
         self.inner.create(header, seed).await
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        self.inner.fork(header, origin, inherited, seed).await
     }
 
     async fn append(

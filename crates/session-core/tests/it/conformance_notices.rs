@@ -9,11 +9,11 @@ use futures::{FutureExt as _, TryStreamExt as _};
 use session_core::store::conformance;
 use session_core::store::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, FenceToken, Lease,
-    LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups,
+    LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
 };
 use session_core::{
-    CatalogueEntry, Event, EventStore, Header, ListQuery, MemoryStore, Page, Seq, SessionId,
-    UnixMillis,
+    CatalogueChange, CatalogueEntry, Event, EventStore, Header, ListQuery, MemoryStore, Page, Seq,
+    SessionId, UnixMillis,
 };
 
 /// How a store breaks its word.
@@ -33,6 +33,8 @@ enum Fault {
     ForgetsReleases,
     SavesRowsAhead,
     OverwritesSessions,
+    ForksWhatIsNotThere,
+    LeaksCheckpoints,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,19 @@ impl EventStore for Faulty {
     async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
         match self.inner.create(header, seed).await {
             Err(CreateError::Exists { .. }) if self.has(Fault::OverwritesSessions) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        match self.inner.fork(header, origin, inherited, seed).await {
+            Err(CreateError::Beyond { .. }) if self.has(Fault::ForksWhatIsNotThere) => Ok(()),
             other => other,
         }
     }
@@ -175,6 +190,11 @@ impl LeaseStore for Faulty {
 #[async_trait]
 impl CheckpointStore for Faulty {
     async fn load(&self, session: &SessionId) -> Result<Vec<Checkpoint>, ReadError> {
+        if self.has(Fault::LeaksCheckpoints)
+            && let Some(origin) = self.inner.entry(session).await?.header.parent_session
+        {
+            return self.inner.load(&origin).await;
+        }
         self.inner.load(session).await
     }
 
@@ -233,6 +253,10 @@ notices! {
         SavesRowsAhead by checkpoint::refuses_rows_ahead_of_the_log_and_saves_none;
     a_store_that_takes_an_id_twice:
         OverwritesSessions by create::refuses_an_id_that_exists_and_leaves_its_session_alone;
+    a_store_that_forks_what_is_not_there:
+        ForksWhatIsNotThere by fork::refuses_to_fork_beyond_the_end_of_a_log;
+    a_store_that_lets_a_child_see_the_checkpoints_of_its_origin:
+        LeaksCheckpoints by fork::checkpoints_of_the_origin_are_not_the_childs;
 }
 
 #[tokio::test]

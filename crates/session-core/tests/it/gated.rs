@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
 use session_core::store::{
-    AppendError, CreateError, FenceToken, ReadError, ReadRange, Scope, Wakeups,
+    AppendError, CreateError, FenceToken, Prefix, ReadError, ReadRange, Scope, Wakeups,
 };
 use session_core::{
-    CatalogueEntry, Event, EventStore, Header, ListQuery, MemoryStore, Page, Seq, SessionId,
+    CatalogueChange, CatalogueEntry, Event, EventStore, Header, ListQuery, MemoryStore, Page, Seq,
+    SessionId,
 };
 use tokio::sync::{Notify, Semaphore};
 
@@ -69,6 +70,16 @@ impl Gated {
 impl EventStore for Gated {
     async fn create(&self, header: &Header, seed: Vec<Event>) -> Result<(), CreateError> {
         self.inner.create(header, seed).await
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        self.inner.fork(header, origin, inherited, seed).await
     }
 
     async fn append(

@@ -14,21 +14,27 @@ use sqlx::Connection as _;
 
 use crate::support::{Place, TIME, header, log, notes, seq, within};
 
-/// Two sessions of 600 notes each, and the file changed by `sql` in a way that needs the triggers
-/// out of the way.
+/// Two sessions of 600 notes each, of which those from 296 to 303 lie in rows of their own and all
+/// others in runs, and the file changed by `sql` in a way that needs the triggers out of the way.
 async fn damaged(sql: &'static str) -> Place {
     let place = Place::new();
     let store = place.open().await;
     for id in ["a", "b"] {
-        store.create(&header(id), notes(0..600)).await.unwrap();
+        let session: SessionId = id.into();
+        store.create(&header(id), notes(0..296)).await.unwrap();
+        for at in (296..304).chain([304]) {
+            let until = if at < 304 { at + 1 } else { 600 };
+            let batch = notes(at..until);
+            store.append(&session, seq(at), batch, None).await.unwrap();
+        }
     }
     store.close().await;
     let mut raw = place.raw().await;
     sqlx::raw_sql(
         "pragma foreign_keys = off; pragma ignore_check_constraints = on; \
-         drop trigger event_is_never_changed; \
-         drop trigger event_is_deleted_only_with_its_session; \
-         drop trigger event_takes_the_next_position",
+         drop trigger record_is_never_changed; \
+         drop trigger record_is_deleted_only_with_its_session; \
+         drop trigger record_takes_the_next_position",
     )
     .execute(&mut raw)
     .await
@@ -69,14 +75,18 @@ fn assert_damaged(error: Option<ReadError>, at: u64) {
 #[tokio::test]
 async fn a_damaged_event_is_named_and_all_others_can_be_read() {
     for sql in [
-        "update event set data = '{\"cut\":' where session = 1 and seq = 300",
-        "update event set data = '' where session = 1 and seq = 300",
-        "update event set data = cast(x'22ff22' as text) where session = 1 and seq = 300",
-        "update event set surface_op = 'prepend' where session = 1 and seq = 300",
-        "update event set surface_op = '\"append\"', sources = '[-1]' \
+        "update record set data = '{\"cut\":' where session = 1 and seq = 300",
+        "update record set data = '' where session = 1 and seq = 300",
+        "update record set data = cast(x'22ff22' as text) where session = 1 and seq = 300",
+        "update record set surface_op = 'prepend' where session = 1 and seq = 300",
+        "update record set surface_op = '\"append\"', sources = '[-1]' \
          where session = 1 and seq = 300",
-        "update event set type = 99 where session = 1 and seq = 300",
-        "delete from event where session = 1 and seq = 300",
+        "update record set type = 99 where session = 1 and seq = 300",
+        "update record set type = null where session = 1 and seq = 300",
+        "update record set recorded_at_ms = 7 where session = 1 and seq = 300",
+        "update record set checksum = checksum + 1 where session = 1 and seq = 300",
+        "update record set data = zeroblob(5) where session = 1 and seq = 300",
+        "delete from record where session = 1 and seq = 300",
     ] {
         let place = damaged(sql).await;
         let store = place.open().await;
@@ -98,8 +108,41 @@ async fn a_damaged_event_is_named_and_all_others_can_be_read() {
 }
 
 #[tokio::test]
+async fn a_damaged_run_of_events_is_named_one_by_one_and_all_others_can_be_read() {
+    for sql in [
+        "update record set data = zeroblob(9) where session = 1 and seq = 128",
+        "update record set data = substr(data, 2) where session = 1 and seq = 128",
+        "update record set events = 63 where session = 1 and seq = 128",
+        "update record set seq = 127 where session = 1 and seq = 128",
+        "delete from record where session = 1 and seq = 128",
+    ] {
+        let place = damaged(sql).await;
+        let store = place.open().await;
+        let mut whole = Vec::new();
+        let mut bad = Vec::new();
+        let mut from = Seq::ZERO;
+        while from < seq(600) {
+            let (events, error) = read(&store, ReadRange::from(from)).await;
+            whole.extend(events);
+            let Some(ReadError::Damaged { seq: at, .. }) = error else {
+                break;
+            };
+            bad.push(at.get());
+            from = at.next();
+        }
+        let lost = 128..192;
+        assert_eq!(bad, lost.clone().collect::<Vec<u64>>(), "{sql}");
+        let spared: Vec<Event> = notes(0..600)
+            .into_iter()
+            .filter(|event| !lost.contains(&event.seq().get()))
+            .collect();
+        assert_eq!(whole, spared, "{sql}");
+    }
+}
+
+#[tokio::test]
 async fn a_follower_gets_every_event_before_a_damaged_one() {
-    let place = damaged("update event set data = '{' where session = 1 and seq = 300").await;
+    let place = damaged("update record set data = '{' where session = 1 and seq = 300").await;
     let store = place.open().await;
     let mut followed = follow(store.clone(), "a".into(), Seq::ZERO);
     for at in 0..300 {
@@ -111,11 +154,16 @@ async fn a_follower_gets_every_event_before_a_damaged_one() {
 
 #[tokio::test]
 async fn a_log_that_lost_its_end_does_not_read_as_shorter() {
-    let place = damaged("delete from event where session = 1 and seq >= 400").await;
+    // As it is noted at the end of each turn.
+    let place = damaged(
+        "delete from record where session = 1 and seq >= 432; \
+         update session set known_seq = 600 where key = 1",
+    )
+    .await;
     let store = place.open().await;
     let (before, error) = read(&store, ReadRange::ALL).await;
-    assert_eq!(before, notes(0..400));
-    assert_damaged(error, 400);
+    assert_eq!(before, notes(0..432));
+    assert_damaged(error, 432);
     let (none, error) = read(&store, ReadRange::backward_before(None)).await;
     assert_eq!(none, []);
     assert_damaged(error, 599);
@@ -124,7 +172,7 @@ async fn a_log_that_lost_its_end_does_not_read_as_shorter() {
 
 #[tokio::test]
 async fn a_session_with_a_damaged_event_is_listed_and_not_opened_for_writing() {
-    let sql = "update event set data = 'x' where session = 1 and seq = 300";
+    let sql = "update record set data = 'x' where session = 1 and seq = 300";
     let place = damaged(sql).await;
     let store = place.open().await;
     let query = ListQuery {
@@ -247,18 +295,14 @@ async fn a_page_of_zeros_never_reads_as_an_empty_store_or_a_shorter_log() {
 
 #[tokio::test]
 async fn an_append_to_a_damaged_log_is_refused_by_the_database() {
-    let sql = "delete from event where session = 1 and seq = 599";
-    let place = damaged(sql).await;
-    let mut raw = place.raw().await;
-    sqlx::raw_sql(
-        "create trigger event_takes_the_next_position before insert on event \
-         when new.seq <> (select coalesce(max(seq) + 1, 0) from event where session = new.session) \
+    let place = damaged(
+        "delete from record where session = 1 and seq > 500; \
+         update session set known_seq = 600 where key = 1; \
+         create trigger record_takes_the_next_position before insert on record \
+         when new.seq <> (select max(seq + events) from record where session = new.session) \
          begin select raise(abort, 'an event takes the next position of its session'); end",
     )
-    .execute(&mut raw)
-    .await
-    .unwrap();
-    raw.close().await.unwrap();
+    .await;
     let store = place.open().await;
     let next = notes(600..601);
     assert!(

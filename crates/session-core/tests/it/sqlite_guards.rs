@@ -6,8 +6,8 @@ use sqlx::{Row as _, SqliteConnection};
 
 use crate::support::{Place, header, log, notes};
 
-const INSERT: &str = "into event (session, seq, type, recorded_at_ms, data) \
-                      values (1, ?, 1, 0, '\"new\"')";
+const INSERT: &str = "into record (session, seq, events, recorded_at_ms, data, checksum, chain) \
+                      values (1, ?, 1, 0, '\"new\"', 0, zeroblob(32))";
 
 async fn place() -> (Place, SqliteConnection) {
     let place = Place::new();
@@ -35,13 +35,13 @@ async fn intact(place: &Place) {
 async fn an_event_cannot_be_changed() {
     let (place, mut raw) = place().await;
     for sql in [
-        "update event set data = '1'",
-        "update event set seq = seq + 10",
-        "update event set session = 2 where session = 1",
-        "update or replace event set recorded_at_ms = 5 where seq = 1",
-        "update event set data = data",
-        "insert into event (session, seq, type, recorded_at_ms, data) values (1, 0, 1, 0, '1') \
-         on conflict do update set data = '1'",
+        "update record set data = '1'",
+        "update record set seq = seq + 10",
+        "update record set session = 2 where session = 1",
+        "update or replace record set recorded_at_ms = 5 where seq = 0",
+        "update record set data = data",
+        "insert into record (session, seq, events, recorded_at_ms, data, checksum, chain) \
+         values (1, 0, 1, 0, '1', 0, zeroblob(32)) on conflict do update set data = '1'",
     ] {
         let error = sqlx::query(sql).execute(&mut raw).await.unwrap_err();
         let error = error.to_string();
@@ -56,7 +56,7 @@ async fn an_event_cannot_be_changed() {
 #[tokio::test]
 async fn an_event_cannot_be_deleted_by_itself() {
     let (place, mut raw) = place().await;
-    for sql in ["delete from event", "delete from event where seq = 2"] {
+    for sql in ["delete from record", "delete from record where seq = 0"] {
         refused(&mut raw, sql, "only with their session").await;
     }
     intact(&place).await;
@@ -81,25 +81,57 @@ async fn an_event_cannot_be_put_anywhere_but_at_the_end() {
     intact(&place).await;
 }
 
+fn row(values: &str) -> String {
+    format!(
+        "insert into record (session, seq, events, type, recorded_at_ms, data, surface_op, sources, \
+         ignorable, checksum, chain) values ({values})"
+    )
+}
+
 #[tokio::test]
 async fn the_shape_of_a_row_is_enforced() {
     let (place, mut raw) = place().await;
     for sql in [
-        "insert into event (session, seq, type, recorded_at_ms, data) values (1, 3, 99, 0, '1')",
-        "insert into event (session, seq, type, recorded_at_ms, data) values (99, 0, 1, 0, '1')",
-        "insert into event (session, seq, type, recorded_at_ms, data, sources) \
-         values (1, 3, 1, 0, '1', '[]')",
-        "insert into event (session, seq, type, recorded_at_ms, data, ignorable) \
-         values (1, 3, 1, 0, '1', 0)",
-        "insert into event (session, seq, type, recorded_at_ms, data) values (1, 3, 1, 0, null)",
-        "insert into event (session, seq, type, recorded_at_ms, data) values (1, 3, 1, 'x', '1')",
+        &row("1, 3, 1, 99, 0, '1', null, null, null, 0, zeroblob(32)"),
+        &row("99, 0, 1, null, 0, '1', null, null, null, 0, zeroblob(32)"),
+        &row("1, 3, 0, null, 0, '1', null, null, null, 0, zeroblob(32)"),
+        &row("1, 3, 2, 1, 0, '1', null, null, null, 0, zeroblob(32)"),
+        &row("1, 3, 1, 1, 0, '1', null, '[]', null, 0, zeroblob(32)"),
+        &row("1, 3, 1, null, 0, '1', '\"append\"', null, null, 0, zeroblob(32)"),
+        &row("1, 3, 1, 1, 0, '1', null, null, 0, 0, zeroblob(32)"),
+        &row("1, 3, 1, 1, 0, null, null, null, null, 0, zeroblob(32)"),
+        &row("1, 3, 1, 1, 0, 1, null, null, null, 0, zeroblob(32)"),
+        &row("1, 3, 1, 1, 'x', '1', null, null, null, 0, zeroblob(32)"),
+        &row("1, 3, 1, 1, 0, '1', null, null, null, null, zeroblob(32)"),
+        &row("1, 3, 1, 1, 0, '1', null, null, null, 0, zeroblob(31)"),
         "insert into session (id, header, created_at_ms, updated_at_ms) values ('', '{}', 0, 0)",
         "insert into session (id, header, created_at_ms, updated_at_ms) values ('a', '{}', 0, 0)",
     ] {
-        let done = sqlx::query(sql).execute(&mut raw).await;
+        let done = sqlx::query(sqlx::AssertSqlSafe(sql.to_owned()))
+            .execute(&mut raw)
+            .await;
         assert!(done.is_err(), "{sql}");
     }
-    intact(&place).await;
+    // A row that is right in all of it is taken.
+    let sql = row("1, 3, 1, null, 0, '1', null, null, null, 0, zeroblob(32)");
+    sqlx::query(sqlx::AssertSqlSafe(sql))
+        .execute(&mut raw)
+        .await
+        .unwrap();
+    let begin = "insert into session (id, header, created_at_ms, updated_at_ms, origin, inherited, \
+                 inherited_chain) values ('c', '{}', 0, 0, ";
+    for rest in [
+        "1, 0, null)",
+        "null, 1, zeroblob(32))",
+        "1, 1, null)",
+        "99, 1, zeroblob(32))",
+    ] {
+        let sql = format!("{begin}{rest}");
+        let done = sqlx::query(sqlx::AssertSqlSafe(sql))
+            .execute(&mut raw)
+            .await;
+        assert!(done.is_err(), "{rest}");
+    }
 }
 
 #[tokio::test]
@@ -116,7 +148,7 @@ async fn deleting_a_session_takes_all_that_is_its_own_and_nothing_else() {
         .execute(&mut raw)
         .await
         .unwrap();
-    for table in ["event", "lease", "checkpoint"] {
+    for table in ["record", "lease", "checkpoint"] {
         let sql = format!("select count(*), min(session), max(session) from {table}");
         let row = sqlx::query(sqlx::AssertSqlSafe(sql))
             .fetch_one(&mut raw)

@@ -55,7 +55,7 @@ async fn newer() -> Place {
     let place = filled().await;
     change(
         &place,
-        "alter table event add column mood text; \
+        "alter table record add column mood text; \
          alter table session add column colour text default 'red'; \
          create table label (session integer, label text) strict; \
          insert into _sqlx_migrations (version, description, success, checksum, execution_time) \

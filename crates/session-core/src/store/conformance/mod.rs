@@ -24,6 +24,8 @@ pub mod catalogue;
 pub mod checkpoint;
 #[doc(hidden)]
 pub mod create;
+#[doc(hidden)]
+pub mod fork;
 mod given;
 #[doc(hidden)]
 pub mod lease;

@@ -7,8 +7,9 @@ use tokio::sync::broadcast;
 use super::writer::Writer;
 use crate::store::{
     AppendError, Checkpoint, CheckpointError, CreateError, FenceToken, Lease, LeaseError, Owner,
+    Prefix,
 };
-use crate::{Event, Header, Seq, SessionId, UnixMillis};
+use crate::{CatalogueChange, Event, Header, Seq, SessionId, UnixMillis};
 
 /// Passes requests on to the writer, where there is one.
 #[derive(Debug)]
@@ -37,9 +38,22 @@ impl Gate {
         }
     }
 
-    pub(super) async fn create(&self, header: Header, seed: Vec<Event>) -> Result<(), CreateError> {
+    pub(super) async fn create(&self, header: Header, seed: &[Event]) -> Result<(), CreateError> {
         match self {
             Self::Open(writer) => writer.create(header, seed).await,
+            Self::Shut(_) => Err(CreateError::ReadOnly { session: header.id }),
+        }
+    }
+
+    pub(super) async fn fork(
+        &self,
+        header: Header,
+        origin: Prefix,
+        inherited: CatalogueChange,
+        seed: &[Event],
+    ) -> Result<(), CreateError> {
+        match self {
+            Self::Open(writer) => writer.fork(header, origin, inherited, seed).await,
             Self::Shut(_) => Err(CreateError::ReadOnly { session: header.id }),
         }
     }
@@ -48,7 +62,7 @@ impl Gate {
         &self,
         session: SessionId,
         expected: Seq,
-        batch: Vec<Event>,
+        batch: &[Event],
         fence: Option<FenceToken>,
     ) -> Result<(), AppendError> {
         match self {

@@ -3,13 +3,17 @@
 //! One connection writes (`writer`), a small pool reads (`reader`), and `open` decides whether a
 //! file may be used at all. Only this module knows SQL.
 
+mod batch;
 mod gate;
+mod head;
 mod identity;
+mod log;
 mod network;
 mod open;
 mod place;
 mod reader;
 mod row;
+mod rows;
 mod together;
 mod watch;
 mod write;
@@ -28,10 +32,14 @@ pub use open::{Access, Durability, OpenError, OpenOptions};
 
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
-    Lease, LeaseError, LeaseStore, Owner, ReadError, ReadRange, Scope, Wakeups, misnumbered, paged,
+    Lease, LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
+    misnumbered,
 };
-use crate::{CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, UnixMillis};
+use crate::{
+    CatalogueChange, CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, UnixMillis,
+};
 use gate::Gate;
+use log::Logs;
 
 /// Keeps sessions in an SQLite database.
 ///
@@ -43,6 +51,7 @@ pub struct SqliteStore {
     path: PathBuf,
     writer: Gate,
     readers: SqlitePool,
+    logs: Logs,
     reading: SqliteConnectOptions,
     // The writer owns the sender, so listeners hear of its end.
     changes: broadcast::WeakSender<SessionId>,
@@ -103,7 +112,27 @@ impl EventStore for SqliteStore {
                 found,
             });
         }
-        self.writer.create(header.clone(), seed).await
+        self.writer.create(header.clone(), &seed).await
+    }
+
+    async fn fork(
+        &self,
+        header: &Header,
+        origin: &Prefix,
+        inherited: CatalogueChange,
+        seed: Vec<Event>,
+    ) -> Result<(), CreateError> {
+        if let Some((expected, found)) = misnumbered(origin.until, &seed) {
+            let session = header.id.clone();
+            return Err(CreateError::Misnumbered {
+                session,
+                expected,
+                found,
+            });
+        }
+        self.writer
+            .fork(header.clone(), origin.clone(), inherited, &seed)
+            .await
     }
 
     async fn append(
@@ -122,7 +151,7 @@ impl EventStore for SqliteStore {
             });
         }
         self.writer
-            .append(session.clone(), expected, batch, fence)
+            .append(session.clone(), expected, &batch, fence)
             .await
     }
 
@@ -131,9 +160,7 @@ impl EventStore for SqliteStore {
         session: &SessionId,
         range: ReadRange,
     ) -> BoxStream<'_, Result<Event, ReadError>> {
-        let session = session.clone();
-        let read = move |range| reader::page(&self.readers, session.clone(), range);
-        paged(range, read)
+        self.logs.read(session.clone(), range)
     }
 
     async fn entry(&self, session: &SessionId) -> Result<CatalogueEntry, ReadError> {

@@ -14,6 +14,7 @@ use tokio::sync::broadcast;
 use super::SqliteStore;
 use super::gate::Gate;
 use super::identity::Identity;
+use super::log::Logs;
 use super::writer::{Writer, is_busy};
 use super::{network, place};
 
@@ -285,6 +286,7 @@ impl OpenOptions {
         Ok(SqliteStore {
             path,
             writer,
+            logs: Logs::new(readers.clone()),
             readers,
             reading,
             changes: announced,
@@ -309,6 +311,7 @@ async fn for_reading(
     Ok(SqliteStore {
         path,
         writer: Gate::shut(changes),
+        logs: Logs::new(readers.clone()),
         readers,
         reading,
         changes: announced,

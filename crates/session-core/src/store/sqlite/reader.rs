@@ -1,77 +1,10 @@
 //! What the pool of readers asks.
 
-use futures::TryStreamExt as _;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 
-use super::row::{self, backend, number, seq};
-use crate::store::{Checkpoint, ReadError, ReadRange};
-use crate::{CatalogueEntry, Event, InvalidCursor, ListOrder, ListQuery, Page, Payload, SessionId};
-
-/// Events per page, and bytes of payload after which a page is full. A page is one short read
-/// transaction, so that no reader pins the write-ahead log.
-const PAGE: i64 = 256;
-const PAGE_BYTES: usize = 4 << 20;
-
-// The length of the log is read in the same cut, so that an event that is not there can be told
-// from one that is yet to come.
-const FORWARD: &str = "\
-    select s.next_seq, e.seq, t.name, e.recorded_at_ms, e.data, e.surface_op, e.sources, \
-    e.ignorable from session s \
-    left join event e on e.session = s.key and e.seq >= ?2 and e.seq < ?3 \
-    left join event_type t on t.key = e.type \
-    where s.id = ?1 order by e.seq limit ?4";
-const BACKWARD: &str = "\
-    select s.next_seq, e.seq, t.name, e.recorded_at_ms, e.data, e.surface_op, e.sources, \
-    e.ignorable from session s \
-    left join event e on e.session = s.key and e.seq >= ?2 and e.seq < ?3 \
-    left join event_type t on t.key = e.type \
-    where s.id = ?1 order by e.seq desc limit ?4";
-
-/// The beginning of a range, none when the log has nothing there. Ends before a damaged event, so
-/// that the next page is the one to report it.
-pub(super) async fn page(
-    readers: &SqlitePool,
-    session: SessionId,
-    range: ReadRange,
-) -> Result<Vec<Event>, ReadError> {
-    let mut rows = sqlx::query(if range.backward { BACKWARD } else { FORWARD })
-        .bind(session.as_str())
-        .bind(number(range.from))
-        .bind(range.until.map_or(i64::MAX, number))
-        .bind(PAGE)
-        .fetch(readers);
-    let mut rest = None;
-    let mut page = Vec::new();
-    let mut bytes = 0;
-    let mut found = false;
-    while bytes < PAGE_BYTES
-        && let Some(row) = rows.try_next().await.map_err(backend)?
-    {
-        found = true;
-        let length = seq(row.try_get(0).map_err(backend)?);
-        let until = range.until.map_or(length, |until| until.min(length));
-        let left = rest.unwrap_or((range.from < until).then_some(ReadRange {
-            until: Some(until),
-            ..range
-        }));
-        let Some(left) = left else { break };
-        let due = left.first();
-        match row::event(&row, &session, due) {
-            Ok(event) => {
-                bytes += event.data().as_str().len();
-                page.push(event);
-                rest = Some(left.after(due));
-            }
-            Err(damage) if page.is_empty() => return Err(damage),
-            Err(_) => break,
-        }
-    }
-    if found {
-        Ok(page)
-    } else {
-        Err(ReadError::NotFound { session })
-    }
-}
+use super::row::{self, backend};
+use crate::store::{Checkpoint, ReadError};
+use crate::{CatalogueEntry, InvalidCursor, ListOrder, ListQuery, Page, Payload, SessionId};
 
 pub(super) async fn entry(
     readers: &SqlitePool,

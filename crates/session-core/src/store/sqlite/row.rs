@@ -1,60 +1,65 @@
 //! Rows and what they become, converted in one place.
 
-use sqlx::Row as _;
+use std::sync::Arc;
+
 use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, TypeInfo as _, ValueRef as _};
 
 use crate::store::ReadError;
-use crate::{
-    CatalogueEntry, Cursor, Event, Header, HeaderError, ListOrder, NewEvent, Payload, Seq,
-    SessionId, SurfaceMeta, UnixMillis,
-};
+use crate::store::record::{Data, Record};
+use crate::{CatalogueEntry, Cursor, Header, HeaderError, ListOrder, Seq, UnixMillis};
 
-/// The event at `due`. The row holds, from its second column on: seq, type, time, data, surface
-/// operation, sources and ignorable, all null where no event was found.
-pub(super) fn event(row: &SqliteRow, session: &SessionId, due: Seq) -> Result<Event, ReadError> {
-    let damaged = |reason: String| ReadError::Damaged {
-        session: session.clone(),
-        seq: due,
-        reason,
+/// The record in a row, as it was made; anything else is damage. From the column `at` on the row
+/// holds: seq, events, (another column), (another), time, data, surface operation, sources,
+/// ignorable and checksum. The name of its type is given.
+pub(super) fn record(row: &SqliteRow, at: usize, kind: Option<Arc<str>>) -> Result<Record, String> {
+    let integer = |column: usize, name: &str| {
+        let number = row.try_get::<i64, _>(at + column);
+        number.map_err(|error| format!("{name}: {error}"))
     };
-    match row.try_get::<Option<i64>, _>(1) {
-        Ok(Some(found)) if found == number(due) => {}
-        Ok(_) => return Err(damaged("it is missing".into())),
-        Err(error) => return Err(damaged(format!("seq: {error}"))),
+    let events =
+        u32::try_from(integer(1, "events")?).map_err(|error| format!("events: {error}"))?;
+    let raw = row
+        .try_get_raw(at + 5)
+        .map_err(|error| format!("data: {error}"))?;
+    let data = if raw.type_info().name() == "BLOB" {
+        Data::Zstd(
+            row.try_get(at + 5)
+                .map_err(|error| format!("data: {error}"))?,
+        )
+    } else {
+        Data::Text(text(row, at + 5)?.unwrap_or_default())
+    };
+    let record = Record {
+        seq: seq(integer(0, "seq")?),
+        events,
+        kind,
+        time: UnixMillis::new(integer(4, "recorded_at_ms")?),
+        data,
+        surface_op: text(row, at + 6)?,
+        sources: text(row, at + 7)?,
+        ignorable: row
+            .try_get::<Option<i64>, _>(at + 8)
+            .map_err(|error| format!("ignorable: {error}"))?
+            .is_some(),
+    };
+    if integer(9, "checksum")? == i64::from(record.checksum()) {
+        Ok(record)
+    } else {
+        Err("its checksum does not fit what it holds".into())
     }
-    let kind: Option<String> = text(row, 2).map_err(damaged)?;
-    let kind = kind.ok_or_else(|| damaged("its type is missing".into()))?;
-    let time: i64 = row
-        .try_get(3)
-        .map_err(|error| damaged(format!("recorded_at_ms: {error}")))?;
-    let data = text(row, 4).map_err(damaged)?.unwrap_or_default();
-    let data = Payload::from_text(&data).map_err(|error| damaged(format!("data: {}", error.0)))?;
-    let sources = text(row, 6)
-        .map_err(damaged)?
-        .map(|text| serde_json::from_str::<Vec<Seq>>(&text))
-        .transpose()
-        .map_err(|error| damaged(format!("sources: {error}")))?;
-    let surface = text(row, 5)
-        .map_err(damaged)?
-        .map(|text| serde_json::from_str(&text).map(|op| SurfaceMeta { op, sources }))
-        .transpose()
-        .map_err(|error| damaged(format!("surface_op: {error}")))?;
-    let ignorable: Option<i64> = row
-        .try_get(7)
-        .map_err(|error| damaged(format!("ignorable: {error}")))?;
-    let event = NewEvent::raw(kind, data, surface, ignorable.is_some());
-    Ok(event.at(due, UnixMillis::new(time)))
 }
 
 /// A text, which a damaged file may hold in no encoding at all.
-fn text(row: &SqliteRow, column: usize) -> Result<Option<String>, String> {
+pub(super) fn text(row: &SqliteRow, column: usize) -> Result<Option<String>, String> {
     row.try_get(column)
         .map_err(|error| format!("column {column}: {error}"))
 }
 
 /// The columns that [`entry`] reads, in its order.
-pub(super) const ENTRY_COLUMNS: &str =
-    "header, updated_at_ms, next_seq, title, is_blank, is_open, id, created_at_ms";
+pub(super) const ENTRY_COLUMNS: &str = "header, updated_at_ms, max(known_seq, inherited, coalesce((select seq + events from record \
+    where session = key order by seq desc limit 1), 0)), title, is_blank, is_open, id, \
+    created_at_ms";
 
 pub(super) fn entry(row: &SqliteRow) -> Result<CatalogueEntry, ReadError> {
     let id: String = row.try_get(6).map_err(backend)?;

@@ -1,145 +1,73 @@
-//! Appends that arrived together, written by one call.
+//! Appends that arrived together, written by one statement.
 //!
-//! The usual append crosses to the connection's thread once: begin, the check of leases, all rows,
-//! the catalogue and commit are one text. The database itself refuses what does not fit (see the
-//! triggers in the migration); nothing is written then, and each append is tried by itself, where
-//! the cause is found out.
+//! The usual append crosses to the connection's thread once. The database itself refuses what does
+//! not fit (see the triggers in the migration); nothing is written then, and each append is tried
+//! by itself, where the cause is found out.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
-use serde_json::json;
-use sqlx::QueryBuilder;
-use sqlx::sqlite::{Sqlite, SqliteConnection};
+use sqlx::sqlite::SqliteConnection;
 
-use super::row::number;
-use super::write::{Cache, ROWS, Request};
-use crate::{CatalogueChange, Event, UnixMillis};
+use super::head::Head;
+use super::rows::{self, ROWS, Row};
+use super::write::{Cache, Request};
+use crate::SessionId;
 
-/// Appends whose keys are all known, ready to be written.
-#[derive(Debug, Default)]
+/// Appends whose places are all known, ready to be written.
+#[derive(Debug)]
 pub(super) struct Together<'a> {
     rows: Vec<Row<'a>>,
-    /// Session and token of each lease that must still be held.
-    leases: Vec<(i64, u64)>,
-    changes: BTreeMap<i64, CatalogueChange>,
-}
-
-#[derive(Debug)]
-struct Row<'a> {
-    session: i64,
-    kind: i64,
-    event: &'a Event,
-    op: Option<String>,
-    sources: Option<String>,
+    /// Where the logs end afterwards.
+    heads: HashMap<&'a SessionId, Head>,
 }
 
 impl<'a> Together<'a> {
     /// Plans the requests; `None` when they are not all such appends.
     pub(super) fn plan(cache: &Cache, requests: &[&'a Request]) -> Option<Self> {
-        let mut together = Self::default();
+        let mut planned = Vec::with_capacity(requests.len());
+        let mut heads: HashMap<&SessionId, Head> = HashMap::with_capacity(requests.len());
         for request in requests {
             let Request::Append {
                 session,
+                expected,
                 batch,
                 fence,
-                ..
             } = request
             else {
                 return None;
             };
-            let session = cache.session(session)?;
-            together
-                .leases
-                .extend(fence.map(|token| (session, token.get())));
-            for event in batch {
-                let kind = cache.kind(event.kind())?;
-                together.rows.push(Row::new(session, kind, event)?);
-            }
-            let change = CatalogueChange::of(batch);
-            if change.title.is_some() {
-                // A title may hold characters that JSON in SQL does not give back.
+            let head = heads
+                .get(session)
+                .copied()
+                .or_else(|| cache.head(session))?;
+            if head.next != *expected {
                 return None;
             }
-            together.changes.entry(session).or_default().merge(change);
+            let (rows, head) = rows::rows(head, batch, *fence, |name| cache.kind(name))?;
+            heads.insert(session, head);
+            planned.extend(rows);
         }
-        (1..=ROWS)
-            .contains(&together.rows.len())
-            .then_some(together)
+        (1..=ROWS).contains(&planned.len()).then_some(Self {
+            rows: planned,
+            heads,
+        })
     }
 
     /// Writes all of it.
     ///
     /// # Errors
     ///
-    /// Returns SQLite's account. Nothing is written then, but the transaction may be open.
-    pub(super) async fn write(self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        // IMMEDIATE takes the write lock now, so that nothing moves between check and insert.
-        let mut sql = QueryBuilder::<Sqlite>::new("begin immediate; ");
-        if !self.leases.is_empty() {
-            sql.push("insert into lease_to_check select value ->> 0, value ->> 1 from json_each(");
-            sql.push_bind(json!(self.leases).to_string()).push("); ");
+    /// Returns SQLite's account. Nothing is written then.
+    pub(super) async fn write(
+        self,
+        connection: &mut SqliteConnection,
+        cache: &mut Cache,
+    ) -> Result<(), sqlx::Error> {
+        rows::write(connection, self.rows).await?;
+        for (session, head) in self.heads {
+            cache.learn(session, head);
         }
-        sql.push(super::write::INSERT);
-        sql.push_values(
-            self.rows,
-            |mut row,
-             Row {
-                 session,
-                 kind,
-                 event,
-                 op,
-                 sources,
-             }| {
-                row.push_bind(session)
-                    .push_bind(number(event.seq()))
-                    .push_bind(kind)
-                    .push_bind(event.time_ms().get())
-                    .push_bind(event.data().as_str())
-                    .push_bind(op)
-                    .push_bind(sources)
-                    .push_bind(event.is_ignorable().then_some(1_i64));
-            },
-        );
-        let changes: Vec<_> = self
-            .changes
-            .into_iter()
-            .map(|(session, change)| {
-                let prompted_at = change.prompted_at.map(UnixMillis::get);
-                let is_open = change.is_open.map(i64::from);
-                (session, change.next_seq, prompted_at, is_open)
-            })
-            .collect();
-        sql.push(
-            "; update session set next_seq = change.value ->> 1, \
-             updated_at_ms = max(updated_at_ms, coalesce(change.value ->> 2, updated_at_ms)), \
-             is_blank = is_blank and change.value ->> 3 is null, \
-             is_open = coalesce(change.value ->> 3, is_open) from json_each(",
-        );
-        sql.push_bind(json!(changes).to_string());
-        sql.push(") change where session.key = change.value ->> 0; commit");
-        sql.build().execute(connection).await.map(drop)
-    }
-}
-
-impl<'a> Row<'a> {
-    fn new(session: i64, kind: i64, event: &'a Event) -> Option<Self> {
-        let surface = event.surface();
-        let json = |text: serde_json::Result<String>| text.ok();
-        let op = match surface {
-            Some(surface) => Some(json(serde_json::to_string(&surface.op))?),
-            None => None,
-        };
-        let sources = match surface.and_then(|surface| surface.sources.as_ref()) {
-            Some(sources) => Some(json(serde_json::to_string(sources))?),
-            None => None,
-        };
-        Some(Self {
-            session,
-            kind,
-            event,
-            op,
-            sources,
-        })
+        Ok(())
     }
 }
 
@@ -147,7 +75,9 @@ impl<'a> Row<'a> {
 mod tests {
     use sqlx::Connection as _;
 
+    use super::super::batch::Batch;
     use super::*;
+    use crate::UnixMillis;
     use crate::given::{log, step_start, turn_start};
     use crate::store::{FenceToken, Owner};
     use crate::{Header, RandomIds, Seq, SessionId};
@@ -159,14 +89,21 @@ mod tests {
         migrator.run(&mut connection).await.unwrap();
         let mut cache = Cache::default();
         let header = Header::new(session.clone(), UnixMillis::EPOCH);
-        let seed = log([turn_start(1), step_start(1, 1)]);
+        let events = log([turn_start(1), step_start(1, 1)]);
+        let seed = Batch::of(&events[..1]).unwrap();
+        let first_of_its_type = Request::Append {
+            session: session.clone(),
+            expected: Seq::from(1),
+            batch: Batch::of(&events[1..]).unwrap(),
+            fence: None,
+        };
         let acquire = Request::Acquire {
             session: session.clone(),
             owner: Owner::this_process(&RandomIds),
             now: UnixMillis::EPOCH,
         };
         let mut lease = None;
-        for request in [Request::Create { header, seed }, acquire] {
+        for request in [Request::Create { header, seed }, first_of_its_type, acquire] {
             let written = request.write(&mut connection, &mut cache).await.unwrap();
             lease = written.unwrap();
         }
@@ -178,7 +115,7 @@ mod tests {
         Request::Append {
             session: session.clone(),
             expected: event.seq(),
-            batch: vec![event],
+            batch: Batch::of(&[event]).unwrap(),
             fence,
         }
     }
@@ -186,12 +123,12 @@ mod tests {
     #[tokio::test]
     async fn a_usual_append_is_written_by_the_one_call() {
         let session = SessionId::from("a");
-        let (mut connection, cache, lease) = in_use(&session).await;
+        let (mut connection, mut cache, lease) = in_use(&session).await;
         let request = append(&session, lease);
         let together = Together::plan(&cache, &[&request]).unwrap();
-        together.write(&mut connection).await.unwrap();
+        together.write(&mut connection, &mut cache).await.unwrap();
 
-        let counted = "select next_seq, (select count(*) from event) from session";
+        let counted = "select max(seq + events), count(*) from record";
         let found: (i64, i64) = sqlx::query_as(counted)
             .fetch_one(&mut connection)
             .await
@@ -202,10 +139,13 @@ mod tests {
     #[tokio::test]
     async fn an_append_under_another_lease_is_refused_for_that_reason() {
         let session = SessionId::from("a");
-        let (mut connection, cache, _) = in_use(&session).await;
+        let (mut connection, mut cache, _) = in_use(&session).await;
         let request = append(&session, Some(FenceToken::new(7)));
         let together = Together::plan(&cache, &[&request]).unwrap();
-        let refused = together.write(&mut connection).await.unwrap_err();
+        let refused = together
+            .write(&mut connection, &mut cache)
+            .await
+            .unwrap_err();
         assert!(refused.to_string().contains("the lease is no longer held"));
     }
 }

@@ -6,32 +6,36 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{QueryBuilder, Row as _, Sqlite};
 
-use super::row::{number, seq};
-use crate::store::{Checkpoint, FenceToken, Lease, Owner};
-use crate::{CatalogueChange, CatalogueEntry, Event, Header, Seq, SessionId, UnixMillis};
+use super::batch::Batch;
+use super::head::{self, Head};
+use super::row::number;
+use super::rows;
+use crate::store::{Checkpoint, FenceToken, Lease, Owner, Prefix};
+use crate::{CatalogueChange, CatalogueEntry, Header, Seq, SessionId, UnixMillis};
 
-/// Rows per insert statement; measured best with this driver.
-pub(super) const ROWS: usize = 128;
-/// Sessions whose keys are remembered.
+/// Sessions whose heads are remembered.
 const SESSIONS_KNOWN: usize = 4096;
-
-pub(super) const INSERT: &str = "\
-    insert into event (session, seq, type, recorded_at_ms, data, surface_op, sources, ignorable) ";
 
 /// Something to be written.
 #[derive(Debug)]
 pub(super) enum Request {
     Create {
         header: Header,
-        seed: Vec<Event>,
+        seed: Batch,
+    },
+    Fork {
+        header: Header,
+        origin: Prefix,
+        inherited: CatalogueChange,
+        seed: Batch,
     },
     Append {
         session: SessionId,
         expected: Seq,
-        batch: Vec<Event>,
+        batch: Batch,
         fence: Option<FenceToken>,
     },
     Acquire {
@@ -56,6 +60,8 @@ pub(super) enum Refusal {
     NoSession,
     #[error("the session exists")]
     Exists,
+    #[error("the origin has {length} events")]
+    Beyond { length: Seq },
     #[error("the lease is another's")]
     Fenced,
     #[error("the log moved on: actual={actual}")]
@@ -69,52 +75,57 @@ pub(super) enum Refusal {
     Ahead { key: String, seq: Seq },
 }
 
-/// The keys of sessions and event types, which never change.
+/// Where the logs end, as long as nobody else writes, and the keys of event types.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    sessions: HashMap<SessionId, i64>,
+    heads: HashMap<SessionId, Head>,
     types: HashMap<Arc<str>, i64>,
 }
 
 impl Cache {
     /// After a rollback, what was learned inside the transaction does not hold.
     pub(super) fn forget(&mut self) {
-        self.sessions.clear();
+        self.heads.clear();
         self.types.clear();
     }
 
-    pub(super) fn session(&self, id: &SessionId) -> Option<i64> {
-        self.sessions.get(id).copied()
+    pub(super) fn head(&self, id: &SessionId) -> Option<Head> {
+        self.heads.get(id).copied()
     }
 
     pub(super) fn kind(&self, name: &str) -> Option<i64> {
         self.types.get(name).copied()
     }
 
-    fn learn(&mut self, id: &SessionId, key: i64) {
-        if self.sessions.len() >= SESSIONS_KNOWN {
-            self.sessions.clear();
+    pub(super) fn learn(&mut self, id: &SessionId, head: Head) {
+        match self.heads.get_mut(id) {
+            Some(known) => *known = head,
+            None => {
+                if self.heads.len() >= SESSIONS_KNOWN {
+                    self.heads.clear();
+                }
+                self.heads.insert(id.clone(), head);
+            }
         }
-        self.sessions.insert(id.clone(), key);
     }
 
-    async fn type_key(
+    pub(super) async fn type_key(
         &mut self,
         connection: &mut SqliteConnection,
-        name: &str,
+        name: &Arc<str>,
     ) -> Result<i64, sqlx::Error> {
         if let Some(key) = self.types.get(name) {
             return Ok(*key);
         }
         sqlx::query("insert into event_type (name) values (?) on conflict do nothing")
-            .bind(name)
+            .bind(&**name)
             .execute(&mut *connection)
             .await?;
         let key = sqlx::query_scalar("select key from event_type where name = ?")
-            .bind(name)
+            .bind(&**name)
             .fetch_one(connection)
             .await?;
-        self.types.insert(name.into(), key);
+        self.types.insert(Arc::clone(name), key);
         Ok(key)
     }
 }
@@ -125,7 +136,7 @@ impl Request {
     /// The session whose log or catalogue entry it changes.
     pub(super) const fn changes(&self) -> Option<&SessionId> {
         match self {
-            Self::Create { header, .. } => Some(&header.id),
+            Self::Create { header, .. } | Self::Fork { header, .. } => Some(&header.id),
             Self::Append { session, .. } => Some(session),
             Self::Acquire { .. } | Self::Release { .. } | Self::Save { .. } | Self::Close => None,
         }
@@ -138,6 +149,12 @@ impl Request {
     ) -> Outcome {
         match self {
             Self::Create { header, seed } => create(connection, cache, header, seed).await,
+            Self::Fork {
+                header,
+                origin,
+                inherited,
+                seed,
+            } => fork(connection, cache, header, origin, inherited, seed).await,
             Self::Append {
                 session,
                 expected,
@@ -160,32 +177,85 @@ async fn create(
     connection: &mut SqliteConnection,
     cache: &mut Cache,
     header: &Header,
-    seed: &[Event],
+    seed: &Batch,
 ) -> Outcome {
-    if find(connection, &header.id).await?.is_some() {
+    if exists(connection, &header.id).await? {
         return Ok(Err(Refusal::Exists));
     }
+    begin(
+        connection,
+        cache,
+        header,
+        None,
+        CatalogueChange::default(),
+        seed,
+    )
+    .await
+}
+
+async fn fork(
+    connection: &mut SqliteConnection,
+    cache: &mut Cache,
+    header: &Header,
+    origin: &Prefix,
+    inherited: &CatalogueChange,
+    seed: &Batch,
+) -> Outcome {
+    if exists(connection, &header.id).await? {
+        return Ok(Err(Refusal::Exists));
+    }
+    let Some(head) = head::load(connection, &origin.session).await? else {
+        return Ok(Err(Refusal::NoSession));
+    };
+    if origin.until > head.next {
+        return Ok(Err(Refusal::Beyond { length: head.next }));
+    }
+    let base = head::at(connection, head.key, origin.until).await?;
+    let base = Some(base).filter(|base| base.next > Seq::ZERO);
+    begin(connection, cache, header, base, inherited.clone(), seed).await
+}
+
+/// Writes the row of a session, and the events that are its own.
+async fn begin(
+    connection: &mut SqliteConnection,
+    cache: &mut Cache,
+    header: &Header,
+    origin: Option<Head>,
+    inherited: CatalogueChange,
+    seed: &Batch,
+) -> Outcome {
     let json = serde_json::to_string(header).map_err(|error| sqlx::Error::Encode(error.into()))?;
     let mut entry = CatalogueEntry::new(header.clone());
-    entry.apply(CatalogueChange::of(seed));
+    entry.apply(inherited);
+    entry.apply(seed.change.clone());
+    let base = origin.map_or(Seq::ZERO, |origin| origin.next);
     let key: i64 = sqlx::query_scalar(
-        "insert into session (id, header, cwd, parent, created_at_ms, updated_at_ms, next_seq, \
-         title, is_blank, is_open) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key",
+        "insert into session (id, header, cwd, parent, created_at_ms, origin, inherited, \
+         inherited_chain, updated_at_ms, known_seq, title, is_blank, is_open) \
+         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) returning key",
     )
     .bind(header.id.as_str())
     .bind(json)
     .bind(&header.cwd)
     .bind(header.parent_session.as_ref().map(SessionId::as_str))
     .bind(header.created_at.get())
+    .bind(origin.map(|origin| origin.key))
+    .bind(number(base))
+    .bind(origin.map(|origin| origin.chain.as_bytes().to_vec()))
     .bind(entry.updated_at.get())
-    .bind(number(entry.next_seq))
+    .bind(number(seed.change.next_seq.unwrap_or(base)))
     .bind(&entry.title)
     .bind(entry.is_blank)
     .bind(entry.is_open)
     .fetch_one(&mut *connection)
     .await?;
-    insert(connection, cache, key, seed).await?;
-    cache.learn(&header.id, key);
+    let head = Head {
+        key,
+        next: base,
+        chain: origin.map_or(crate::ChainHash::GENESIS, |origin| origin.chain),
+    };
+    let head = rows::insert(connection, cache, head, seed, None).await?;
+    cache.learn(&header.id, head);
     Ok(Ok(None))
 }
 
@@ -194,17 +264,17 @@ async fn append(
     cache: &mut Cache,
     session: &SessionId,
     expected: Seq,
-    batch: &[Event],
+    batch: &Batch,
     fence: Option<FenceToken>,
 ) -> Outcome {
-    let Some((key, actual)) = find(connection, session).await? else {
+    let Some(head) = head::load(connection, session).await? else {
         return Ok(Err(Refusal::NoSession));
     };
     if let Some(token) = fence {
         let held: bool = sqlx::query_scalar(
             "select exists (select 1 from lease where session = ? and token = ? and owner is not null)",
         )
-        .bind(key)
+        .bind(head.key)
         .bind(i64::try_from(token.get()).unwrap_or(i64::MAX))
         .fetch_one(&mut *connection)
         .await?;
@@ -212,77 +282,23 @@ async fn append(
             return Ok(Err(Refusal::Fenced));
         }
     }
-    if actual != expected {
+    if head.next != expected {
+        let actual = head.next;
         return Ok(Err(Refusal::Conflict { actual }));
     }
-    insert(connection, cache, key, batch).await?;
-    cache.learn(session, key);
-    let change = CatalogueChange::of(batch);
-    sqlx::query(
-        "update session set next_seq = ?, title = coalesce(?, title), \
-         updated_at_ms = max(updated_at_ms, coalesce(?, updated_at_ms)), \
-         is_blank = is_blank and ? is null, is_open = coalesce(?, is_open) where key = ?",
-    )
-    .bind(change.next_seq.map_or(number(actual), number))
-    .bind(change.title)
-    .bind(change.prompted_at.map(UnixMillis::get))
-    .bind(change.is_open)
-    .bind(change.is_open)
-    .bind(key)
-    .execute(connection)
-    .await?;
+    let head = rows::insert(connection, cache, head, batch, fence).await?;
+    cache.learn(session, head);
     Ok(Ok(None))
 }
 
-async fn find(
+async fn exists(
     connection: &mut SqliteConnection,
     session: &SessionId,
-) -> Result<Option<(i64, Seq)>, sqlx::Error> {
-    let row = sqlx::query("select key, next_seq from session where id = ?")
+) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar("select exists (select 1 from session where id = ?)")
         .bind(session.as_str())
-        .fetch_optional(connection)
-        .await?;
-    row.map(|row| Ok((row.try_get(0)?, seq(row.try_get(1)?))))
-        .transpose()
-}
-
-async fn insert(
-    connection: &mut SqliteConnection,
-    cache: &mut Cache,
-    session: i64,
-    events: &[Event],
-) -> Result<(), sqlx::Error> {
-    let json = |value: serde_json::Result<String>| {
-        value.map_err(|error| sqlx::Error::Encode(error.into()))
-    };
-    for chunk in events.chunks(ROWS) {
-        let mut rows = Vec::with_capacity(chunk.len());
-        for event in chunk {
-            let kind = cache.type_key(connection, event.kind()).await?;
-            let surface = event.surface();
-            let op = surface
-                .map(|surface| json(serde_json::to_string(&surface.op)))
-                .transpose()?;
-            let sources = surface.and_then(|surface| surface.sources.as_ref());
-            let sources = sources
-                .map(|seqs| json(serde_json::to_string(seqs)))
-                .transpose()?;
-            rows.push((event, kind, op, sources));
-        }
-        let mut sql = QueryBuilder::<Sqlite>::new(INSERT);
-        sql.push_values(rows, |mut row, (event, kind, op, sources)| {
-            row.push_bind(session)
-                .push_bind(number(event.seq()))
-                .push_bind(kind)
-                .push_bind(event.time_ms().get())
-                .push_bind(event.data().as_str())
-                .push_bind(op)
-                .push_bind(sources)
-                .push_bind(event.is_ignorable().then_some(1_i64));
-        });
-        sql.build().execute(&mut *connection).await?;
-    }
-    Ok(())
+        .fetch_one(connection)
+        .await
 }
 
 async fn acquire(
@@ -292,15 +308,15 @@ async fn acquire(
     owner: &Owner,
     now: UnixMillis,
 ) -> Outcome {
-    let Some((key, _)) = find(connection, session).await? else {
+    let Some(head) = head::load(connection, session).await? else {
         return Ok(Err(Refusal::NoSession));
     };
-    cache.learn(session, key);
+    cache.learn(session, head);
     let row = sqlx::query(
         "select owner, host, process, process_started, since_ms from lease \
          where session = ? and owner is not null",
     )
-    .bind(key)
+    .bind(head.key)
     .fetch_optional(&mut *connection)
     .await?;
     if let Some(row) = row {
@@ -324,7 +340,7 @@ async fn acquire(
          on conflict (session) do update set token = token + 1, owner = ?2, host = ?3, \
          process = ?4, process_started = ?5, since_ms = ?6 returning token",
     )
-    .bind(key)
+    .bind(head.key)
     .bind(&owner.id)
     .bind(&owner.host)
     .bind(owner.process)
@@ -352,7 +368,7 @@ async fn save(
     session: &SessionId,
     rows: &[Checkpoint],
 ) -> Outcome {
-    let Some((key, next)) = find(connection, session).await? else {
+    let Some(Head { key, next, .. }) = head::load(connection, session).await? else {
         return Ok(Err(Refusal::NoSession));
     };
     if let Some(row) = rows.iter().find(|row| row.seq >= next) {

@@ -10,13 +10,14 @@ use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use super::batch::Batch;
 use super::together::Together;
 use super::write::{Cache, Refusal, Request};
 use crate::store::{
     AppendError, BoxError, Checkpoint, CheckpointError, CreateError, FenceToken, Lease, LeaseError,
-    Owner,
+    Owner, Prefix,
 };
-use crate::{Event, Header, Seq, SessionId, UnixMillis};
+use crate::{CatalogueChange, Event, Header, Seq, SessionId, UnixMillis};
 
 /// Requests waiting for the writer. More senders than that wait for a place.
 const QUEUE: usize = 1024;
@@ -82,11 +83,66 @@ impl Writer {
         let _ = self.request(Request::Close).await;
     }
 
-    pub(super) async fn create(&self, header: Header, seed: Vec<Event>) -> Result<(), CreateError> {
+    pub(super) async fn create(&self, header: Header, seed: &[Event]) -> Result<(), CreateError> {
         let session = header.id.clone();
+        let seed = match Batch::of(seed) {
+            Ok(seed) => seed,
+            Err(error) => {
+                return Err(CreateError::Backend {
+                    session,
+                    source: error.into(),
+                });
+            }
+        };
         match self.request(Request::Create { header, seed }).await {
             Ok(_) => Ok(()),
             Err(Failure::Refused(Refusal::Exists)) => Err(CreateError::Exists { session }),
+            Err(other) => Err(CreateError::Backend {
+                session,
+                source: other.into_error(),
+            }),
+        }
+    }
+
+    pub(super) async fn fork(
+        &self,
+        header: Header,
+        origin: Prefix,
+        inherited: CatalogueChange,
+        seed: &[Event],
+    ) -> Result<(), CreateError> {
+        let session = header.id.clone();
+        let seed = match Batch::of(seed) {
+            Ok(seed) => seed,
+            Err(error) => {
+                return Err(CreateError::Backend {
+                    session,
+                    source: error.into(),
+                });
+            }
+        };
+        let request = Request::Fork {
+            header,
+            origin: origin.clone(),
+            inherited,
+            seed,
+        };
+        let Prefix {
+            session: origin,
+            until,
+        } = origin;
+        match self.request(request).await {
+            Ok(_) => Ok(()),
+            Err(Failure::Refused(Refusal::Exists)) => Err(CreateError::Exists { session }),
+            Err(Failure::Refused(Refusal::NoSession)) => {
+                Err(CreateError::NoOrigin { session, origin })
+            }
+            Err(Failure::Refused(Refusal::Beyond { length })) => Err(CreateError::Beyond {
+                session,
+                origin,
+                until,
+                length,
+            }),
             Err(other) => Err(CreateError::Backend {
                 session,
                 source: other.into_error(),
@@ -98,9 +154,16 @@ impl Writer {
         &self,
         session: SessionId,
         expected: Seq,
-        batch: Vec<Event>,
+        batch: &[Event],
         fence: Option<FenceToken>,
     ) -> Result<(), AppendError> {
+        let batch = match Batch::of(batch) {
+            Ok(batch) => batch,
+            Err(error) => {
+                let source = std::sync::Arc::new(error);
+                return Err(AppendError::Backend { session, source });
+            }
+        };
         let request = Request::Append {
             session: session.clone(),
             expected,
@@ -310,11 +373,11 @@ impl Database {
             }
         };
         if let Some(together) = Together::plan(&self.cache, requests) {
-            match together.write(connection).await {
+            match together.write(connection, &mut self.cache).await {
                 Ok(()) => return Ok(requests.iter().map(|_| Ok(None)).collect()),
                 Err(error) if is_busy(&error) => return Err(Fault::NotBegun(error)),
-                // One of them does not fit. Ends the transaction, unless SQLite has done so.
-                Err(_) => drop(sqlx::query("rollback").execute(&mut *connection).await),
+                // One of them does not fit: each is asked for by itself, in what is there now.
+                Err(_) => {}
             }
         }
         // IMMEDIATE takes the write lock now, so that no head moves between its check and the
