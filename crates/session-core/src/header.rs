@@ -1,6 +1,9 @@
 //! The header of a session: what is known of it before its first event.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::{Seq, SessionId, UnixMillis};
@@ -126,7 +129,20 @@ impl Header {
         // A header line says what it is; that is no field of the header.
         header.extra.remove("type");
         header.check()?;
+        header.check_kept(text)?;
         Ok(header)
+    }
+
+    /// Whether every integer of the extra fields in `text` was read to its last digit.
+    fn check_kept(&self, text: &str) -> Result<(), HeaderError> {
+        let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
+        for (key, value) in &self.extra {
+            if !fields.get(key).is_some_and(|given| is_kept(given, value)) {
+                let reason = format!("{key:?} holds an integer of more than 64 bits");
+                return Err(HeaderError::Invalid { reason });
+            }
+        }
+        Ok(())
     }
 
     /// Checks the values of the fields.
@@ -195,6 +211,22 @@ fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
+/// Whether no integer in `given` was rounded to a float when it was read as `value`.
+fn is_kept(given: &RawValue, value: &Value) -> bool {
+    let text = given.get();
+    match value {
+        Value::Number(number) => !number.is_f64() || text.contains(['.', 'e', 'E']),
+        Value::Array(values) => serde_json::from_str::<Vec<&RawValue>>(text)
+            .is_ok_and(|given| given.iter().zip(values).all(|(a, b)| is_kept(a, b))),
+        Value::Object(values) => serde_json::from_str::<BTreeMap<String, &RawValue>>(text)
+            .is_ok_and(|given| {
+                let mut pairs = given.iter().map(|(key, given)| (given, values.get(key)));
+                pairs.all(|(given, value)| value.is_some_and(|value| is_kept(given, value)))
+            }),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +255,37 @@ mod tests {
             "log format 7, this build reads format 0: it was written by a newer build, upgrade to \
              read it"
         );
+    }
+
+    #[test]
+    fn a_header_keeps_every_number_and_refuses_an_integer_that_it_would_round() {
+        let read = |x: &str| {
+            Header::from_json(&format!(
+                r#"{{"version":0,"id":"a","createdAt":5,"x":[{{"y":{x}}}]}}"#
+            ))
+        };
+        for kept in [
+            "18446744073709551615",
+            "-9223372036854775808",
+            "1.0",
+            "0.1",
+            "1.7976931348623157e+308",
+            "1790000000000.123",
+            "9.5367431640625e-7",
+            // The quick way of reading a float is off by one bit here.
+            "413234230265.63403",
+        ] {
+            let again = serde_json::to_string(&read(kept).unwrap()).unwrap();
+            assert!(again.contains(&format!(":{kept}}}")), "{kept}: {again}");
+        }
+        for lost in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "12345678901234567890123",
+        ] {
+            let refused = read(lost).unwrap_err().to_string();
+            assert!(refused.contains("\"x\""), "{refused}");
+        }
     }
 
     #[test]
