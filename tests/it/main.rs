@@ -11,5 +11,6 @@ mod crowd;
 mod guarantees;
 mod logs;
 mod newer;
+mod memory;
 mod schema;
 mod terminal;

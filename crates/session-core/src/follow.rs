@@ -9,7 +9,8 @@ use crate::pages::{self, Pager, flatten};
 use crate::store::{EventStore, ReadError, ReadRange, Scope, Wakeups};
 use crate::{Event, Seq, SessionId};
 
-const PAGE: usize = 256;
+/// Events that are asked for at a time.
+const PAGE: usize = 512;
 
 /// Follows the stored log of a session from a position: what is there, then what is appended by
 /// whichever process, each event once and in order. Never ends by itself.
@@ -40,7 +41,10 @@ impl Pager for StoreFollower {
     fn page(&mut self) -> BoxFuture<'_, Result<Option<Vec<Event>>, ReadError>> {
         Box::pin(async move {
             loop {
-                let range = ReadRange::from(self.next);
+                let range = ReadRange {
+                    until: Some(self.next.plus(PAGE as u64)),
+                    ..ReadRange::from(self.next)
+                };
                 let page = pages::collect(self.store.read(&self.session, range), PAGE).await?;
                 if let Some(last) = page.last() {
                     self.next = last.seq().next();

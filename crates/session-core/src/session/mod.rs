@@ -431,7 +431,7 @@ impl Session {
             None => {
                 let range = ReadRange {
                     from,
-                    until: Some(next),
+                    until: Some(next.min(from.plus(WINDOW as u64))),
                     backward: false,
                 };
                 pages::collect(self.read(range), WINDOW).await
