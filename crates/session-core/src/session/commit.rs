@@ -6,6 +6,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 
@@ -15,18 +16,38 @@ use crate::Event;
 use crate::store::AppendError;
 
 /// Events that share one append to the store. A batch is never parted.
-const GROUP: usize = 512;
+pub(super) const GROUP: usize = 512;
+/// How long what is staged waits for more, at most. Too short to be seen by who watches a stream.
+const LINGER: Duration = Duration::from_millis(25);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the session store panicked")]
 struct StorePanicked;
 
 pub(super) async fn run(session: Session) {
-    while let Some(group) = next_group(&session) {
+    loop {
+        let_more_come(&session).await;
+        let Some(group) = next_group(&session) else {
+            return;
+        };
         match store(&session, &group).await {
             Ok(()) => take_over(&session, group),
             Err(error) => give_up(&session, group, &error),
         }
+    }
+}
+
+/// Where nobody waits for what is staged, gives more of it the time to share the append, and with
+/// that a commit and a row.
+async fn let_more_come(session: &Session) {
+    let is_urgent = {
+        let pending = session.pending();
+        pending.is_urgent() || pending.queue.is_empty()
+    };
+    if !is_urgent {
+        // Cut short by somebody who waits.
+        let hurry = session.inner.hurry.notified();
+        let _ = tokio::time::timeout(LINGER, hurry).await;
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use self::pending::{Accepted, Pending};
 use crate::event::{EndSeed, Message};
@@ -46,6 +46,8 @@ struct Inner {
     begins_with_boundary: bool,
     pending: Mutex<Pending>,
     places: Arc<Semaphore>,
+    /// Tells the committing task that somebody waits.
+    hurry: Notify,
     closed: AtomicBool,
     /// Whether the log is no longer what is live here: another writer went on with it, or a staged
     /// batch was lost.
@@ -148,6 +150,7 @@ impl Session {
             begins_with_boundary: boundary_due,
             pending,
             places: Arc::new(Semaphore::new(QUEUE)),
+            hurry: Notify::new(),
             closed: AtomicBool::new(false),
             is_stale: AtomicBool::new(false),
             live,
@@ -234,8 +237,8 @@ impl Session {
     }
 
     /// Gives a batch its places in the log without waiting for the store. It is committed after
-    /// all that was accepted before it and before all that is accepted after it; until then it is
-    /// shown to nobody.
+    /// all that was accepted before it and before all that is accepted after it, within some 25
+    /// milliseconds even if nothing follows; until then it is shown to nobody.
     ///
     /// For what need not be durable at once, such as the chunks of a stream: the next
     /// [`append`](Self::append) or [`flush`](Self::flush) is the barrier. Waits only while more than
@@ -331,6 +334,9 @@ impl Session {
 
     fn enqueue(&self, pending: &mut Pending, accepted: Accepted) {
         pending.queue.push_back(accepted);
+        if pending.is_urgent() {
+            self.inner.hurry.notify_one();
+        }
         if !std::mem::replace(&mut pending.is_committing, true) {
             tokio::spawn(commit::run(self.clone()));
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::commit::GROUP;
 use crate::store::AppendError;
 use crate::{Event, LogState, Staged};
 
@@ -21,6 +22,15 @@ pub(super) struct Pending {
     pub(super) is_closing: bool,
     /// Why a staged batch was lost, which nobody was waiting for.
     pub(super) lost: Option<AppendError>,
+}
+
+impl Pending {
+    /// Whether the queue should be committed at once: somebody waits, or there is enough of it.
+    pub(super) fn is_urgent(&self) -> bool {
+        let is_waiting = |batch: &Accepted| batch.waiter.is_some();
+        let events: usize = self.queue.iter().map(|batch| batch.events.len()).sum();
+        events >= GROUP || self.queue.iter().any(is_waiting)
+    }
 }
 
 /// A batch that was accepted. One without events is a barrier.

@@ -90,7 +90,7 @@ fn row(values: &str) -> String {
 
 #[tokio::test]
 async fn the_shape_of_a_row_is_enforced() {
-    let (place, mut raw) = place().await;
+    let (_place, mut raw) = place().await;
     for sql in [
         &row("1, 3, 1, 99, 0, '1', null, null, null, 0, zeroblob(32)"),
         &row("99, 0, 1, null, 0, '1', null, null, null, 0, zeroblob(32)"),
@@ -195,6 +195,28 @@ async fn writers_use_a_write_ahead_log() {
     assert_eq!(mode, "wal");
     let wal = place.folder.path().join("sessions.db-wal");
     assert!(std::fs::metadata(wal).unwrap().len() > 0);
+}
+
+#[tokio::test]
+async fn the_write_ahead_log_is_empty_when_nothing_has_been_written_for_a_while() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.create(&header("a"), notes(0..300)).await.unwrap();
+    let wal = place.folder.path().join("sessions.db-wal");
+    let length = || std::fs::metadata(&wal).unwrap().len();
+    assert!(length() > 0);
+    let bound = std::time::Duration::from_secs(60);
+    let emptied = async {
+        while length() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(bound, emptied).await.unwrap();
+    // It goes on as before.
+    let next = notes(300..301);
+    let id = "a".into();
+    store.append(&id, session_core::Seq::from(300), next, None).await.unwrap();
+    assert_eq!(log(&*store, "a").await, notes(0..301));
 }
 
 #[tokio::test]

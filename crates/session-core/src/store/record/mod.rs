@@ -237,7 +237,7 @@ mod tests {
                     sources: Some(text.clone()), ignorable: true,
                 };
                 let _ = record.decode();
-                record.checksum();
+                let _ = record.checksum();
             }
         }
     }

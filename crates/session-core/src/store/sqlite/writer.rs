@@ -5,6 +5,7 @@
 //! itself, so that only the one at fault fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -26,6 +27,8 @@ const GROUP: usize = 256;
 /// How often the writer lets others run before it closes a group: those just served get to queue
 /// their next request.
 const YIELDS: usize = 4;
+/// How long nothing is written before the write-ahead log is put away.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// What came of a request: what it returns, or why it wrote nothing.
 pub(super) type Reply = Result<Option<FenceToken>, Failure>;
@@ -65,11 +68,13 @@ impl Writer {
     pub(super) fn start(
         connection: SqliteConnection,
         options: SqliteConnectOptions,
+        busy_timeout: Duration,
         changes: broadcast::Sender<SessionId>,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let database = Database {
             options,
+            busy_timeout,
             connection: Some(connection),
             cache: Cache::default(),
         };
@@ -278,7 +283,23 @@ async fn run(
 ) {
     let mut group = Vec::with_capacity(GROUP);
     let mut closing = Vec::new();
-    while queue.recv_many(&mut group, GROUP).await > 0 {
+    let mut has_written = false;
+    loop {
+        let received = queue.recv_many(&mut group, GROUP);
+        let received = if has_written {
+            tokio::time::timeout(IDLE, received).await
+        } else {
+            Ok(received.await)
+        };
+        match received {
+            Ok(0) => break,
+            Ok(_) => has_written = true,
+            Err(_) => {
+                database.put_log_away().await;
+                has_written = false;
+                continue;
+            }
+        }
         for _ in 0..YIELDS {
             tokio::task::yield_now().await;
             while group.len() < GROUP
@@ -316,12 +337,31 @@ async fn run(
 /// The connection that writes, and what is known of the database that it writes to.
 struct Database {
     options: SqliteConnectOptions,
+    busy_timeout: Duration,
     /// None once it has failed, until it is needed again.
     connection: Option<SqliteConnection>,
     cache: Cache,
 }
 
 impl Database {
+    /// Takes what is in the write-ahead log over into the database, and leaves it empty. A reader
+    /// that is at work in it is not waited for; the next commits use it from its beginning then.
+    async fn put_log_away(&mut self) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let patience = self.busy_timeout.as_millis();
+        let sql = format!(
+            "pragma busy_timeout = 0; pragma wal_checkpoint(truncate); pragma busy_timeout = {patience}"
+        );
+        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(connection).await;
+        if let Err(error) = done {
+            tracing::debug!(%error, "the write-ahead log stays as it is");
+            // The pause for other writers may be lost with it.
+            self.connection = None;
+        }
+    }
+
     async fn serve(&mut self, group: Vec<Job>) -> Vec<(Job, Reply)> {
         let requests: Vec<&Request> = group.iter().map(|job| &job.request).collect();
         let replies = match self.transact(&requests).await {
