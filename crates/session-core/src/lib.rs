@@ -73,7 +73,9 @@ pub use payload::{InvalidJson, Payload};
 pub use position::{Seq, UnixMillis};
 pub use repair::repair;
 pub use session::{AppendFailure, Session};
-pub use sessions::{CreateFailure, NewSession, OpenFailure, Sessions, SessionsBuilder};
+pub use sessions::{
+    Boundary, CreateFailure, Fork, ForkFailure, NewSession, OpenFailure, Sessions, SessionsBuilder,
+};
 #[cfg(feature = "sqlite")]
 pub use store::sqlite::{Access, Durability, OpenError, OpenOptions, SqliteStore};
 pub use store::{EventStore, memory::MemoryStore};

@@ -1,5 +1,7 @@
 //! The live sessions of a process: each id is open once, and everybody shares it.
 
+mod fork;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
@@ -7,6 +9,8 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 use futures::StreamExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, OwnedMutexGuard};
+
+pub use fork::{Boundary, Fork, ForkFailure};
 
 use crate::event::EndSeed;
 use crate::observe::{Check, Observer, ObserverGuard, Observers};
@@ -330,6 +334,11 @@ impl Sessions {
     ///
     /// Dropping the future may leave the interrupted turn closed, and the lease with this process.
     pub async fn open(&self, id: &SessionId) -> Result<Session, OpenFailure> {
+        self.open_from(id, LogState::default()).await
+    }
+
+    /// Opens a session of whose log the beginning has been folded.
+    async fn open_from(&self, id: &SessionId, folded: LogState) -> Result<Session, OpenFailure> {
         let _changing = self.change(id).await;
         if let Some(session) = self.live(id) {
             if !session.is_stale() {
@@ -349,7 +358,7 @@ impl Sessions {
             None => None,
         };
         let fence = leases.as_ref().map(|(_, lease)| lease.token);
-        let state = match self.reconstruct(id, fence).await {
+        let state = match self.reconstruct(id, folded, fence).await {
             Ok(state) => state,
             Err(failure) => {
                 if let Some((leases, lease)) = &leases
@@ -380,10 +389,10 @@ impl Sessions {
     async fn reconstruct(
         &self,
         id: &SessionId,
+        mut state: LogState,
         fence: Option<crate::store::FenceToken>,
     ) -> Result<LogState, OpenFailure> {
         let shared = &self.shared;
-        let mut state = LogState::default();
         let extend = |state: &mut LogState, events: &[Event]| -> Result<(), OpenFailure> {
             let staged = state
                 .stage_all(&shared.vocabulary, events)
@@ -394,7 +403,8 @@ impl Sessions {
             state.apply(staged);
             Ok(())
         };
-        let mut pages = shared.store.read(id, ReadRange::ALL).chunks(PAGE);
+        let rest = ReadRange::from(state.next_seq());
+        let mut pages = shared.store.read(id, rest).chunks(PAGE);
         while let Some(page) = pages.next().await {
             extend(
                 &mut state,

@@ -400,6 +400,11 @@ impl Session {
         Ok(staged)
     }
 
+    /// Whether both are the same live session.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Whether another writer went on with the log, so that nothing can be appended here any more.
     pub(crate) fn is_stale(&self) -> bool {
         self.inner.is_stale.load(Ordering::Acquire)

@@ -12,9 +12,9 @@ use session_core::store::{
     AppendError, BoxError, Checkpoint, CheckpointStore as _, LeaseStore as _, Owner,
 };
 use session_core::{
-    AppendFailure, CatalogueChange, CatalogueEntry, Event, EventStore as _, ListFilter, ListQuery,
-    LogState, MemoryStore, NewEvent, NewSession, Payload, RandomIds, Seq, Session, SessionId,
-    Sessions, SteppingClock, Vocabulary, follow,
+    AppendFailure, CatalogueChange, CatalogueEntry, Event, EventStore as _, Fork, ForkFailure,
+    ListFilter, ListQuery, LogState, MemoryStore, NewEvent, NewSession, Payload, RandomIds, Seq,
+    Session, SessionId, Sessions, SteppingClock, Vocabulary, follow,
 };
 
 use crate::support::{TIME, header, log, notes, seq, shown, within};
@@ -50,6 +50,13 @@ fn named(id: &str) -> NewSession {
     NewSession {
         id: Some(id.into()),
         ..NewSession::default()
+    }
+}
+
+fn onto(id: &str) -> Fork {
+    Fork {
+        id: Some(id.into()),
+        ..Fork::default()
     }
 }
 
@@ -208,6 +215,10 @@ fn is_conflict(failure: &AppendFailure) -> bool {
 enum Path {
     Create,
     CreateWithASeed,
+    Fork,
+    ForkALiveOne,
+    Rewind,
+    Lineage,
     Open,
     OpenAndRepair,
     TakeOver,
@@ -221,9 +232,13 @@ enum Path {
 }
 
 impl Path {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 16] = [
         Self::Create,
         Self::CreateWithASeed,
+        Self::Fork,
+        Self::ForkALiveOne,
+        Self::Rewind,
+        Self::Lineage,
         Self::Open,
         Self::OpenAndRepair,
         Self::TakeOver,
@@ -240,7 +255,19 @@ impl Path {
     async fn prepare<S: Store>(self, world: &mut World<S>) {
         match self {
             Self::Create | Self::CreateWithASeed => {}
-            Self::Open => world.closed("a").await,
+            Self::Open | Self::Fork => world.closed("a").await,
+            Self::ForkALiveOne | Self::Rewind => {
+                let session = world.sessions.create(named("a")).await.unwrap();
+                let batch = vec![turn(1), turn_end(1), note()];
+                world.append(&session, batch).await.unwrap();
+            }
+            Self::Lineage => {
+                world.closed("a").await;
+                let sessions = &world.sessions;
+                sessions.fork(&"a".into(), onto("b")).await.unwrap();
+                sessions.fork(&"b".into(), onto("c")).await.unwrap();
+                world.sessions.close_all().await;
+            }
             Self::OpenAndRepair => world.crashed("a").await,
             Self::TakeOver => {
                 world.crashed("a").await;
@@ -285,6 +312,34 @@ impl Path {
                 let new = NewSession { seed, ..named("a") };
                 let session = world.sessions.create(new).await?;
                 world.append(&session, vec![turn(1)]).await
+            }
+            Self::Fork => {
+                let child = world.sessions.fork(&id, onto("b")).await?;
+                world.append(&child, vec![turn(2), turn_end(2)]).await
+            }
+            Self::ForkALiveOne => {
+                // Opened again, as whoever was told that staged events are lost has to.
+                let session = world.sessions.open(&id).await?;
+                let staged = session.stage(vec![note()]).await?;
+                let forked = world.sessions.fork_live(&session, onto("b")).await;
+                // Also when it was not waited for, nothing is under way afterwards.
+                let flushed = session.flush().await;
+                let child = forked?;
+                flushed?;
+                let staged = staged.into_iter().map(|event| (id.clone(), event));
+                world.acknowledged.extend(staged);
+                world.append(&child, vec![turn(2)]).await?;
+                let session = world.sessions.open(&id).await?;
+                world.append(&session, vec![turn(2)]).await
+            }
+            Self::Rewind => {
+                let child = world.sessions.rewind(&id, seq(1)).await?;
+                world.append(&child, vec![turn(2)]).await
+            }
+            Self::Lineage => {
+                let lineage = world.sessions.lineage(&"c".into()).await?;
+                assert_eq!(lineage, ["b".into(), id]);
+                Ok(())
             }
             Self::Open | Self::TakeOver | Self::OpenAndRepair => {
                 let session = world.sessions.open(&id).await?;
@@ -362,10 +417,14 @@ impl Path {
     }
 
     /// Whether nobody need be told of a failure: a lease that was not given back ends with its
-    /// holder, and a follower that has all it waits for does not ask for the end.
+    /// holder, and who follows, or looks for the place to fork at, does not ask for the end of a log
+    /// once it has what it wants.
     const fn may_pass_unnoticed(self, moment: Moment) -> bool {
-        let follows = matches!(self, Self::Follow | Self::Subscribe);
-        matches!(self, Self::Close) || follows && matches!(moment, Moment::After)
+        let stops_early = matches!(
+            self,
+            Self::Follow | Self::Subscribe | Self::Fork | Self::ForkALiveOne | Self::Rewind
+        );
+        matches!(self, Self::Close) || stops_early && matches!(moment, Moment::After)
     }
 }
 
@@ -536,6 +595,52 @@ async fn a_staged_batch_whose_answer_is_lost_is_found_when_the_session_is_opened
     let told = session.append(vec![note()]).await.unwrap_err();
     assert!(matches!(told, AppendFailure::Lost { .. }), "{told}");
     assert_eq!(log(&**world.store.inner(), "a").await[1..], staged);
+    world.agrees().await;
+}
+
+#[tokio::test]
+async fn a_fork_whose_answer_is_lost_is_there_under_its_id() {
+    let mut world = World::new(&MemoryStore::shared());
+    Path::Fork.prepare(&mut world).await;
+    let faults = world.store.faults();
+    faults.fail_nth_of(Operation::Fork, 1, Moment::After);
+    world
+        .sessions
+        .fork(&"a".into(), onto("b"))
+        .await
+        .unwrap_err();
+    // Trying again says so, and makes no second one.
+    let again = world
+        .sessions
+        .fork(&"a".into(), onto("b"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(again, ForkFailure::AlreadyExists { .. }),
+        "{again}"
+    );
+    let child = world.sessions.open(&"b".into()).await.unwrap();
+    world.append(&child, vec![turn(2)]).await.unwrap();
+    world.agrees().await;
+}
+
+#[tokio::test]
+async fn a_fork_that_could_not_be_opened_is_opened_later() {
+    let mut world = World::new(&MemoryStore::shared());
+    Path::Fork.prepare(&mut world).await;
+    let acquire = Operation::Acquire;
+    world.store.faults().fail_nth_of(acquire, 1, Moment::Before);
+    match world
+        .sessions
+        .fork(&"a".into(), onto("b"))
+        .await
+        .unwrap_err()
+    {
+        ForkFailure::Open { session, .. } => assert_eq!(session, "b".into()),
+        other => panic!("{other}"),
+    }
+    let child = world.sessions.open(&"b".into()).await.unwrap();
+    world.append(&child, vec![turn(2)]).await.unwrap();
     world.agrees().await;
 }
 

@@ -9,6 +9,7 @@ mod jsonl;
 mod laws;
 mod model;
 mod session_append;
+mod session_fork;
 mod session_life;
 mod session_observe;
 mod session_subscribe;

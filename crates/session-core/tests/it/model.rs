@@ -8,20 +8,20 @@ use futures::TryStreamExt as _;
 use futures::stream::BoxStream;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
-use session_core::event::EndSeed;
+use session_core::event::{EndSeed, TurnEnd, TurnStart};
 use session_core::store::conformance::Store;
 use session_core::store::{AppendError, CreateError, LeaseError, Owner, ReadError, ReadRange};
 use session_core::testing::valid_log;
 use session_core::{
-    AppendFailure, CatalogueChange, CatalogueEntry, CreateFailure, Event, LogState, MemoryStore,
-    NewEvent, NewSession, OpenFailure, Payload, RandomIds, Seq, Session, SessionId, Sessions,
-    SteppingClock, SurfaceMeta, SurfaceOp, Vocabulary, repair,
+    AppendFailure, Boundary, CatalogueChange, CatalogueEntry, CreateFailure, Event, Fork,
+    ForkFailure, LogState, MemoryStore, NewEvent, NewSession, OpenFailure, Payload, RandomIds, Seq,
+    Session, SessionId, Sessions, SteppingClock, SurfaceMeta, SurfaceOp, Vocabulary, repair,
 };
 
 use crate::support::{TIME, log, notes, refused, seq, shown, within};
 
 /// Sessions of the world. Few, so that the processes meet.
-const IDS: [&str; 3] = ["a", "b", "c"];
+const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// One thing that happens. Of what does not exist or is not open, it happens to nobody.
 #[derive(Debug, Clone)]
@@ -63,6 +63,19 @@ enum Step {
         which: u8,
         ahead: u8,
     },
+    /// One session is forked onto the id of another.
+    Fork {
+        who: bool,
+        which: u8,
+        onto: u8,
+        at: Option<u8>,
+        boundary: Boundary,
+    },
+    /// The branch that is left behind stays open.
+    Rewind {
+        which: u8,
+        to: u8,
+    },
     Subscribe {
         which: u8,
         from: u8,
@@ -89,7 +102,14 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let who = any::<bool>;
-    let which = || 0..3_u8;
+    let which = || 0..5_u8;
+    let boundary = || {
+        prop_oneof![
+            Just(Boundary::Exact),
+            Just(Boundary::TurnEnd),
+            Just(Boundary::LastCompleted)
+        ]
+    };
     let choices = || proptest::collection::vec(any::<u8>(), 0..60);
     let step = prop_oneof![
         3 => (who(), which(), proptest::option::of(choices()))
@@ -104,6 +124,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(which, choices, polls)| Step::AppendDropped { which, choices, polls }),
         2 => (who(), which(), 0..3_u8)
             .prop_map(|(who, which, ahead)| Step::AppendForeign { who, which, ahead }),
+        6 => (who(), which(), which(), proptest::option::of(0..40_u8), boundary())
+            .prop_map(|(who, which, onto, at, boundary)| {
+                Step::Fork { who, which, onto, at, boundary }
+            }),
+        2 => (which(), 0..40_u8).prop_map(|(which, to)| Step::Rewind { which, to }),
         3 => (which(), any::<u8>()).prop_map(|(which, from)| Step::Subscribe { which, from }),
         2 => (which(), choices()).prop_map(|(which, choices)| Step::Close { which, choices }),
         1 => (who(), which(), 0..4_u8)
@@ -201,6 +226,22 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
                 self.append_foreign(who.into(), &id(which), ahead.into())
                     .await;
             }
+            Step::Fork {
+                who,
+                which,
+                onto,
+                at,
+                boundary,
+            } => {
+                let fork = Fork {
+                    id: Some(id(onto)),
+                    at: at.map(|at| seq(at.into())),
+                    boundary,
+                    ..Fork::default()
+                };
+                self.fork(who.into(), &id(which), fork).await;
+            }
+            Step::Rewind { which, to } => self.rewind(&id(which), seq(to.into())).await,
             Step::Subscribe { which, from } => self.subscribe(&id(which), from.into()),
             Step::Close { which, choices } => self.close(&id(which), &choices).await,
             Step::Crash { who, which, polls } => {
@@ -448,6 +489,52 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
         }
     }
 
+    async fn fork(&mut self, who: usize, origin: &SessionId, fork: Fork) {
+        let child = fork.id.clone().unwrap();
+        let sessions = &self.processes[who].sessions;
+        let forked = within(sessions.fork(origin, fork.clone())).await;
+        if self.logs.contains_key(&child) {
+            assert!(matches!(
+                forked.unwrap_err(),
+                ForkFailure::AlreadyExists { session } if session == child
+            ));
+            return;
+        }
+        let Some(log) = self.logs.get(origin) else {
+            assert!(matches!(
+                forked.unwrap_err(),
+                ForkFailure::NotFound { origin: missing } if missing == *origin
+            ));
+            return;
+        };
+        match (inherited(log, fork.at, fork.boundary), forked) {
+            (Ok(until), Ok(session)) => self.forked(who, log[..until].to_vec(), session),
+            (Err(Refused::Boundary), Err(ForkFailure::InvalidBoundary { .. }))
+            | (Err(Refused::OpenTurn), Err(ForkFailure::OpenTurn { .. })) => {}
+            (expected, forked) => panic!("{forked:?} instead of {expected:?}: {fork:?}"),
+        }
+    }
+
+    async fn rewind(&mut self, id: &SessionId, to: Seq) {
+        let Some(who) = self.holder(id) else { return };
+        let rewound = within(self.processes[who].sessions.rewind(id, to)).await;
+        let log = &self.logs[id];
+        match inherited(log, Some(to), Boundary::Exact) {
+            Ok(until) => self.forked(who, log[..until].to_vec(), rewound.unwrap()),
+            Err(_) => drop(rewound.unwrap_err()),
+        }
+    }
+
+    /// A session was forked, and inherits this.
+    fn forked(&mut self, who: usize, mut log: Vec<Event>, session: Session) {
+        assert_eq!(session.header().seed_length, Some(log.len() as u64));
+        if !log.last().is_some_and(Event::is::<EndSeed>) {
+            place(&mut log, vec![NewEvent::new(&EndSeed {})]);
+        }
+        self.logs.insert(session.id().clone(), log);
+        self.opened(who, session);
+    }
+
     fn subscribe(&mut self, id: &SessionId, from: u64) {
         let Some(who) = self.holder(id) else { return };
         let opened = self.processes[who].open.get_mut(id).unwrap();
@@ -569,6 +656,64 @@ impl<S: Store, F: AsyncFn() -> Arc<S>> World<S, F> {
     }
 }
 
+/// Why a log cannot be forked at a place.
+#[derive(Debug)]
+enum Refused {
+    Boundary,
+    OpenTurn,
+}
+
+/// How many events of a log a fork inherits: the rules as they are written down, on a plain vector.
+fn inherited(log: &[Event], at: Option<Seq>, boundary: Boundary) -> Result<usize, Refused> {
+    let at = at.map(|at| usize::try_from(at.get()).unwrap());
+    // Whether a turn is open once so many events are there.
+    let open = |length: usize| {
+        let is_turn = |event: &&Event| event.is::<TurnStart>() || event.is::<TurnEnd>();
+        let last = log[..length].iter().rev().find(is_turn);
+        last.is_some_and(Event::is::<TurnStart>)
+    };
+    match boundary {
+        Boundary::Exact => {
+            let length = at.map_or(log.len(), |at| at + 1);
+            match length {
+                _ if length > log.len() => Err(Refused::Boundary),
+                _ if open(length) => Err(Refused::OpenTurn),
+                _ => Ok(length),
+            }
+        }
+        Boundary::LastCompleted => {
+            let most = at.map_or(log.len(), |at| at + 1).min(log.len());
+            Ok((0..=most).rev().find(|length| !open(*length)).unwrap())
+        }
+        Boundary::TurnEnd => {
+            // All that a fork may inherit: up to where a turn starts, or all of it.
+            let starts = |length: &usize| {
+                !open(*length) && log.get(*length).is_none_or(Event::is::<TurnStart>)
+            };
+            let ends: Vec<usize> = (0..=log.len()).filter(starts).collect();
+            let at = at.unwrap_or(log.len());
+            let has_ended = |length: &usize| log[..*length].iter().any(Event::is::<TurnEnd>);
+            let later = |length: &usize| {
+                log.get(at..*length)
+                    .is_some_and(|rest| rest.iter().any(Event::is::<TurnEnd>))
+            };
+            if let Some(end) = ends.iter().copied().find(later) {
+                return Ok(end);
+            }
+            if at < log.len() {
+                if open(at + 1) {
+                    return Err(Refused::OpenTurn);
+                }
+                return Ok(ends.into_iter().find(|end| *end > at).unwrap());
+            }
+            match ends.last().copied() {
+                Some(end) if has_ended(&end) || end == log.len() => Ok(end),
+                _ => Err(Refused::OpenTurn),
+            }
+        }
+    }
+}
+
 /// Appends to a log what a session appends, and returns what the session returns.
 fn commit(opened: &mut Opened, log: &mut Vec<Event>, batch: Vec<NewEvent>) -> Vec<Event> {
     if std::mem::take(&mut opened.boundary_due) {
@@ -664,8 +809,8 @@ async fn holds<S: Store>(another: impl AsyncFn() -> Arc<S>, steps: Vec<Step>) {
         world.take(step).await;
         world.check().await;
     }
-    for id in IDS {
-        world.close(&id.into(), &[]).await;
+    for id in world.logs.clone().into_keys() {
+        world.close(&id, &[]).await;
     }
     // Whoever comes next finds all of it.
     let next = Process::new((world.another)().await);
