@@ -3,10 +3,10 @@
 use projection::{FoldError, Snapshot};
 use serde_json::json;
 use session_core::store::{CheckpointStore as _, ReadError};
-use session_core::{Seq, SessionId};
+use session_core::{Fork, Seq, SessionId};
 
 use crate::store::{Harness, row};
-use crate::units::{Length, Plan, Title, title, write};
+use crate::units::{Length, Plan, Title, title, turn_end, turn_start, write};
 
 #[tokio::test]
 async fn a_cold_read_folds_only_the_tail_and_writes_it_back() {
@@ -46,6 +46,39 @@ async fn a_unit_without_a_checkpoint_folds_from_the_start() {
     let snapshot = harness.projections.cold_snapshot(&*harness.store, &id);
     assert_eq!(snapshot.await.unwrap().values["plan"], json!(["a"]));
     assert_eq!(harness.store.reads(), [0]);
+}
+
+#[tokio::test]
+async fn a_fork_is_folded_with_what_it_inherits_whatever_its_origin_has_saved() {
+    let harness = Harness::new();
+    let _plan = harness.projections.register_visible::<Plan>().unwrap();
+    let _length = harness.projections.register_visible::<Length<0>>().unwrap();
+    let first = [turn_start(1), write(["a"]), turn_end(1)];
+    let second = [turn_start(2), write(["b"]), turn_end(2)];
+    let id = harness.stored([first, second].concat()).await;
+    let rows = vec![row("plan", 1, 5, r#"["b"]"#), row("length-0", 1, 5, "6")];
+    harness.store.save(&id, rows).await.unwrap();
+    let fork = Fork {
+        at: Some(Seq::from(2)),
+        ..Fork::default()
+    };
+    let child = harness.sessions.fork(&id, fork).await.unwrap();
+    let live = harness.projections.snapshot(&child).await.unwrap();
+    harness.sessions.close(child.id()).await;
+    let cold = harness
+        .projections
+        .cold_snapshot(&*harness.store, child.id());
+    let expected = Snapshot {
+        as_of_seq: Some(Seq::from(3)),
+        values: [
+            ("plan".to_owned(), json!(["a"])),
+            ("length-0".to_owned(), json!(4)),
+        ]
+        .into(),
+        ..Snapshot::default()
+    };
+    assert_eq!(live, expected);
+    assert_eq!(cold.await.unwrap(), expected);
 }
 
 #[tokio::test]
