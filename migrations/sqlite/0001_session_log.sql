@@ -72,9 +72,11 @@ create table record (
     -- CRC-32 of the row.
     checksum integer not null,
     -- The end of the session's hash chain after its last event.
-    chain blob not null check (length(chain) = 32),
-    unique (session, seq)
+    chain blob not null check (length(chain) = 32)
 ) strict;
+
+-- Holds the length too, so that the end of a log is found without a look at its last row.
+create unique index record_by_place on record (session, seq, events);
 
 create table lease (
     -- Who may append to a session. The row outlives its holder, so that tokens only count up.

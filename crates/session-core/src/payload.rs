@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
@@ -141,17 +142,19 @@ fn same_value(a: &RawValue, b: &RawValue, depth: u32) -> bool {
 }
 
 fn has_whitespace_between_tokens(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'"' {
-            while let Some(byte) = bytes.next()
-                && byte != b'"'
-            {
-                if byte == b'\\' {
-                    bytes.next();
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte == b'"' {
+            // Strings are most of a payload, so they are passed over quickly.
+            while let Some(at) = memchr2(b'"', b'\\', rest) {
+                let is_end = rest[at] == b'"';
+                rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+                if is_end {
+                    break;
                 }
             }
-        } else if WHITE_SPACE.contains(&char::from(byte)) {
+        } else if WHITE_SPACE.contains(&char::from(*byte)) {
             return true;
         }
     }

@@ -38,7 +38,7 @@ impl Gate {
         }
     }
 
-    pub(super) async fn create(&self, header: Header, seed: &[Event]) -> Result<(), CreateError> {
+    pub(super) async fn create(&self, header: Header, seed: Vec<Event>) -> Result<(), CreateError> {
         match self {
             Self::Open(writer) => writer.create(header, seed).await,
             Self::Shut(_) => Err(CreateError::ReadOnly { session: header.id }),
@@ -50,7 +50,7 @@ impl Gate {
         header: Header,
         origin: Prefix,
         inherited: CatalogueChange,
-        seed: &[Event],
+        seed: Vec<Event>,
     ) -> Result<(), CreateError> {
         match self {
             Self::Open(writer) => writer.fork(header, origin, inherited, seed).await,
@@ -62,7 +62,7 @@ impl Gate {
         &self,
         session: SessionId,
         expected: Seq,
-        batch: &[Event],
+        batch: Vec<Event>,
         fence: Option<FenceToken>,
     ) -> Result<(), AppendError> {
         match self {

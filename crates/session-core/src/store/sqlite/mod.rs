@@ -4,6 +4,7 @@
 //! file may be used at all. Only this module knows SQL.
 
 mod batch;
+mod checkpoints;
 mod gate;
 mod head;
 mod identity;
@@ -112,7 +113,7 @@ impl EventStore for SqliteStore {
                 found,
             });
         }
-        self.writer.create(header.clone(), &seed).await
+        self.writer.create(header.clone(), seed).await
     }
 
     async fn fork(
@@ -131,7 +132,7 @@ impl EventStore for SqliteStore {
             });
         }
         self.writer
-            .fork(header.clone(), origin.clone(), inherited, &seed)
+            .fork(header.clone(), origin.clone(), inherited, seed)
             .await
     }
 
@@ -151,7 +152,7 @@ impl EventStore for SqliteStore {
             });
         }
         self.writer
-            .append(session.clone(), expected, &batch, fence)
+            .append(session.clone(), expected, batch, fence)
             .await
     }
 

@@ -1,4 +1,4 @@
-//! Appends that arrived together, written by one statement.
+//! Appends that arrived together, written by one statement, and the checkpoints among them.
 //!
 //! The usual append crosses to the connection's thread once. The database itself refuses what does
 //! not fit (see the triggers in the migration); nothing is written then, and each append is tried
@@ -6,17 +6,22 @@
 
 use std::collections::HashMap;
 
+use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 
+use super::checkpoints;
 use super::head::Head;
 use super::rows::{self, ROWS, Row};
 use super::write::{Cache, Request};
 use crate::SessionId;
+use crate::store::Checkpoint;
 
-/// Appends whose places are all known, ready to be written.
+/// Appends, and checkpoints behind them, whose places are all known, ready to be written.
 #[derive(Debug)]
 pub(super) struct Together<'a> {
     rows: Vec<Row<'a>>,
+    /// Each with the key of its session.
+    checkpoints: Vec<(i64, &'a Checkpoint)>,
     /// Where the logs end afterwards.
     heads: HashMap<&'a SessionId, Head>,
 }
@@ -26,29 +31,36 @@ impl<'a> Together<'a> {
     pub(super) fn plan(cache: &Cache, requests: &[&'a Request]) -> Option<Self> {
         let mut planned = Vec::with_capacity(requests.len());
         let mut heads: HashMap<&SessionId, Head> = HashMap::with_capacity(requests.len());
+        let mut checkpoints = Vec::new();
+        let head_of = |heads: &HashMap<&SessionId, Head>, session: &SessionId| {
+            heads.get(session).copied().or_else(|| cache.head(session))
+        };
         for request in requests {
-            let Request::Append {
-                session,
-                expected,
-                batch,
-                fence,
-            } = request
-            else {
-                return None;
-            };
-            let head = heads
-                .get(session)
-                .copied()
-                .or_else(|| cache.head(session))?;
-            if head.next != *expected {
-                return None;
+            match request {
+                Request::Append {
+                    session,
+                    expected,
+                    batch,
+                    fence,
+                } => {
+                    let head = head_of(&heads, session).filter(|head| head.next == *expected)?;
+                    let (rows, head) = rows::rows(head, batch, *fence, |name| cache.kind(name))?;
+                    heads.insert(session, head);
+                    planned.extend(rows);
+                }
+                Request::Save { session, rows } => {
+                    let head = head_of(&heads, session)?;
+                    if rows.iter().any(|row| row.seq >= head.next) {
+                        return None;
+                    }
+                    checkpoints.extend(rows.iter().map(|row| (head.key, row)));
+                }
+                _ => return None,
             }
-            let (rows, head) = rows::rows(head, batch, *fence, |name| cache.kind(name))?;
-            heads.insert(session, head);
-            planned.extend(rows);
         }
         (1..=ROWS).contains(&planned.len()).then_some(Self {
             rows: planned,
+            checkpoints,
             heads,
         })
     }
@@ -63,7 +75,15 @@ impl<'a> Together<'a> {
         connection: &mut SqliteConnection,
         cache: &mut Cache,
     ) -> Result<(), sqlx::Error> {
-        rows::write(connection, self.rows).await?;
+        if self.checkpoints.is_empty() {
+            rows::write(connection, self.rows).await?;
+        } else {
+            // IMMEDIATE takes the write lock now, where a wait for it is no deadlock.
+            let mut transaction = connection.begin_with("begin immediate").await?;
+            rows::write(&mut transaction, self.rows).await?;
+            checkpoints::save(&mut transaction, &self.checkpoints).await?;
+            transaction.commit().await?;
+        }
         for (session, head) in self.heads {
             cache.learn(session, head);
         }
@@ -90,11 +110,11 @@ mod tests {
         let mut cache = Cache::default();
         let header = Header::new(session.clone(), UnixMillis::EPOCH);
         let events = log([turn_start(1), step_start(1, 1)]);
-        let seed = Batch::of(&events[..1]).unwrap();
+        let seed = Batch::share(&events[..1]).unwrap();
         let first_of_its_type = Request::Append {
             session: session.clone(),
             expected: Seq::from(1),
-            batch: Batch::of(&events[1..]).unwrap(),
+            batch: Batch::share(&events[1..]).unwrap(),
             fence: None,
         };
         let acquire = Request::Acquire {
@@ -115,7 +135,7 @@ mod tests {
         Request::Append {
             session: session.clone(),
             expected: event.seq(),
-            batch: Batch::of(&[event]).unwrap(),
+            batch: Batch::share(&[event]).unwrap(),
             fence,
         }
     }

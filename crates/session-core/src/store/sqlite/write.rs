@@ -10,6 +10,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::batch::Batch;
+use super::checkpoints;
 use super::head::{self, Head};
 use super::row::number;
 use super::rows;
@@ -377,20 +378,7 @@ async fn save(
             seq: row.seq,
         }));
     }
-    for row in rows {
-        sqlx::query(
-            "insert into checkpoint (session, unit, state_version, seq, state) \
-             values (?1, ?2, ?3, ?4, ?5) \
-             on conflict (session, unit) do update set state_version = ?3, seq = ?4, state = ?5 \
-             where state_version <> ?3 or seq <= ?4",
-        )
-        .bind(key)
-        .bind(&row.key)
-        .bind(row.state_version)
-        .bind(number(row.seq))
-        .bind(row.state.as_str())
-        .execute(&mut *connection)
-        .await?;
-    }
+    let rows: Vec<_> = rows.iter().map(|row| (key, row)).collect();
+    checkpoints::save(connection, &rows).await?;
     Ok(Ok(None))
 }

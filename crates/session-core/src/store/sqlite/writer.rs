@@ -88,16 +88,11 @@ impl Writer {
         let _ = self.request(Request::Close).await;
     }
 
-    pub(super) async fn create(&self, header: Header, seed: &[Event]) -> Result<(), CreateError> {
+    pub(super) async fn create(&self, header: Header, seed: Vec<Event>) -> Result<(), CreateError> {
         let session = header.id.clone();
-        let seed = match Batch::of(seed) {
+        let seed = match Batch::of(seed).await {
             Ok(seed) => seed,
-            Err(error) => {
-                return Err(CreateError::Backend {
-                    session,
-                    source: error.into(),
-                });
-            }
+            Err(source) => return Err(CreateError::Backend { session, source }),
         };
         match self.request(Request::Create { header, seed }).await {
             Ok(_) => Ok(()),
@@ -114,17 +109,12 @@ impl Writer {
         header: Header,
         origin: Prefix,
         inherited: CatalogueChange,
-        seed: &[Event],
+        seed: Vec<Event>,
     ) -> Result<(), CreateError> {
         let session = header.id.clone();
-        let seed = match Batch::of(seed) {
+        let seed = match Batch::of(seed).await {
             Ok(seed) => seed,
-            Err(error) => {
-                return Err(CreateError::Backend {
-                    session,
-                    source: error.into(),
-                });
-            }
+            Err(source) => return Err(CreateError::Backend { session, source }),
         };
         let request = Request::Fork {
             header,
@@ -159,13 +149,13 @@ impl Writer {
         &self,
         session: SessionId,
         expected: Seq,
-        batch: &[Event],
+        batch: Vec<Event>,
         fence: Option<FenceToken>,
     ) -> Result<(), AppendError> {
-        let batch = match Batch::of(batch) {
+        let batch = match Batch::of(batch).await {
             Ok(batch) => batch,
             Err(error) => {
-                let source = std::sync::Arc::new(error);
+                let source = error.into();
                 return Err(AppendError::Backend { session, source });
             }
         };
