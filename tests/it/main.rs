@@ -10,7 +10,7 @@ mod crash;
 mod crowd;
 mod guarantees;
 mod logs;
-mod newer;
 mod memory;
+mod newer;
 mod schema;
 mod terminal;

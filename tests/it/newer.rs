@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 const NEWER: &str = "\
-    alter table event add column mood text; \
+    alter table record add column mood text; \
     alter table session add column colour text default 'red'; \
     create table label (session integer, label text) strict; \
     insert into _sqlx_migrations (version, description, success, checksum, execution_time) \

@@ -149,7 +149,9 @@ fn has_whitespace_between_tokens(text: &str) -> bool {
             // Strings are most of a payload, so they are passed over quickly.
             while let Some(at) = memchr2(b'"', b'\\', rest) {
                 let is_end = rest[at] == b'"';
-                rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+                rest = rest
+                    .get(at + if is_end { 1 } else { 2 }..)
+                    .unwrap_or_default();
                 if is_end {
                     break;
                 }

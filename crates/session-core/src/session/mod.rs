@@ -459,7 +459,12 @@ impl Session {
         // Positions have no gaps, so the place in the window is known.
         let passed = from.get().checked_sub(live.window.front()?.seq().get())?;
         let within = live.window.iter().skip(usize::try_from(passed).ok()?);
-        Some(within.take_while(|event| event.seq() < until).cloned().collect())
+        Some(
+            within
+                .take_while(|event| event.seq() < until)
+                .cloned()
+                .collect(),
+        )
     }
 
     /// Follows the log from a position: what is stored, then what is appended, each event once and

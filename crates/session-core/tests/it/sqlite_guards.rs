@@ -215,7 +215,10 @@ async fn the_write_ahead_log_is_empty_when_nothing_has_been_written_for_a_while(
     // It goes on as before.
     let next = notes(300..301);
     let id = "a".into();
-    store.append(&id, session_core::Seq::from(300), next, None).await.unwrap();
+    store
+        .append(&id, session_core::Seq::from(300), next, None)
+        .await
+        .unwrap();
     assert_eq!(log(&*store, "a").await, notes(0..301));
 }
 

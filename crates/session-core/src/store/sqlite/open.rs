@@ -282,7 +282,12 @@ impl OpenOptions {
 
         let (changes, _) = broadcast::channel(WAKEUPS_HELD);
         let announced = changes.downgrade();
-        let writer = Gate::Open(Writer::start(connection, writing, self.busy_timeout, changes));
+        let writer = Gate::Open(Writer::start(
+            connection,
+            writing,
+            self.busy_timeout,
+            changes,
+        ));
         Ok(SqliteStore {
             path,
             writer,

@@ -291,11 +291,15 @@ async fn run(
             }
         }
         for _ in 0..YIELDS {
+            let before = group.len();
             tokio::task::yield_now().await;
             while group.len() < GROUP
                 && let Ok(job) = queue.try_recv()
             {
                 group.push(job);
+            }
+            if group.len() == before {
+                break;
             }
         }
         for (job, reply) in database.serve(std::mem::take(&mut group)).await {
@@ -344,7 +348,9 @@ impl Database {
         let sql = format!(
             "pragma busy_timeout = 0; pragma wal_checkpoint(truncate); pragma busy_timeout = {patience}"
         );
-        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(connection).await;
+        let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+            .execute(connection)
+            .await;
         if let Err(error) = done {
             tracing::debug!(%error, "the write-ahead log stays as it is");
             // The pause for other writers may be lost with it.
