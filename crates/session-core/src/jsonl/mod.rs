@@ -3,7 +3,7 @@
 //! Reads what the original harness writes, packed chunk rows included, and recordings in which
 //! `seq` and `time` are left out. Writes one event per line.
 
-mod packed;
+pub(crate) mod packed;
 
 use serde::{Deserialize, Serialize};
 

@@ -12,6 +12,10 @@ use crate::{Event, NewEvent, Payload, Seq, UnixMillis};
 const SHORTEST: usize = 3;
 /// What every JSON reader can add up without loss.
 const SAFE: i64 = (1 << 53) - 1;
+/// Bytes that a row unpacks to at most. Its events repeat what it says once.
+pub(crate) const LARGEST: usize = 64 << 20;
+/// Bytes of an event besides its strings, roughly.
+const EVENT: usize = 256;
 
 /// A run of stream chunks of one block, as one row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,8 +103,12 @@ impl PackedRow {
     ///
     /// # Errors
     ///
-    /// Returns what does not add up.
+    /// Returns what does not add up, also when the events would take more than 64 MiB.
     pub fn unpack(self, seq: Seq, time: UnixMillis) -> Result<Vec<Event>, String> {
+        let size = self.unpacked_size();
+        if size > LARGEST {
+            return Err(format!("it unpacks to {size} bytes, more than {LARGEST}"));
+        }
         let Self {
             r#type,
             seq0,
@@ -179,6 +187,23 @@ impl PackedRow {
         fragments.map_or(0, Vec::len)
     }
 
+    /// About how many bytes its events take.
+    pub(crate) fn unpacked_size(&self) -> usize {
+        let Run {
+            id,
+            name,
+            texts,
+            args,
+            ..
+        } = &self.data;
+        let fragments = texts.iter().chain(args).flatten();
+        let repeated = EVENT + length(id.as_ref()) + length(name.as_ref());
+        fragments.fold(0, |size: usize, fragment| {
+            size.saturating_add(repeated)
+                .saturating_add(length(Some(fragment)))
+        })
+    }
+
     /// The row without position and time, for a place that says them.
     #[must_use]
     pub fn without_place(self) -> Self {
@@ -222,6 +247,7 @@ pub fn pack(events: &[Event]) -> Vec<Row> {
 /// The longest run at the start of `events`.
 fn run_of(events: &[Event]) -> Vec<(UnixMillis, ChunkData)> {
     let mut run: Vec<(UnixMillis, ChunkData)> = Vec::new();
+    let mut size = 0;
     for (event, due) in events.iter().zip(events[0].seq().get()..) {
         let Some(data) = delta(event).filter(|_| event.seq().get() == due) else {
             break;
@@ -237,6 +263,10 @@ fn run_of(events: &[Event]) -> Vec<(UnixMillis, ChunkData)> {
             if !near || !same {
                 break;
             }
+        }
+        size += data.chunk.size();
+        if size > LARGEST {
+            break;
         }
         run.push((event.time_ms(), data));
     }
@@ -269,6 +299,18 @@ fn delta(event: &Event) -> Option<ChunkData> {
     let strings = [fragment].into_iter().chain(id).chain(name).all(is_string);
     let same_text = Payload::of(&data).is_ok_and(|again| again == *event.data());
     (fits && strings && same_text).then_some(data)
+}
+
+impl Delta {
+    fn size(&self) -> usize {
+        let strings = [&self.id, &self.name, &self.text, &self.arguments];
+        let lengths = strings.map(|string| length(string.as_ref()));
+        EVENT + lengths.iter().sum::<usize>()
+    }
+}
+
+fn length(string: Option<&Payload>) -> usize {
+    string.map_or(0, |string| string.as_str().len())
 }
 
 fn is_string(value: &Payload) -> bool {
@@ -308,5 +350,58 @@ fn pack_run(first: &Event, run: &[(UnixMillis, ChunkData)]) -> PackedRow {
             texts,
             args,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(seq: u32, id: &str) -> Event {
+        let data = format!(
+            r#"{{"turn":1,"step":1,"chunk":{{"type":"tool-call-delta","index":0,"id":"{id}","argumentsDelta":"{seq}"}}}}"#
+        );
+        let data = Payload::from_text(&data).unwrap();
+        let event = NewEvent::raw(AssistantChunk::TYPE, data, None, false);
+        event.at(Seq::from(seq), UnixMillis::EPOCH)
+    }
+
+    fn row(id: &str, fragments: usize) -> PackedRow {
+        let args = vec![r#""""#; fragments].join(",");
+        let dt = vec!["0"; fragments - 1].join(",");
+        let text = format!(
+            r#"{{"type":"tool-call-chunks","data":{{"turn":1,"step":1,"index":0,"dt":[{dt}],"id":"{id}","args":[{args}]}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_small_row_that_would_unpack_without_end_is_refused_before_memory_is_taken() {
+        // 64 GiB from a few hundred kilobytes.
+        let row = row(&"i".repeat(1 << 20), 1 << 16);
+        let refused = row.unpack(Seq::ZERO, UnixMillis::EPOCH).unwrap_err();
+        assert!(refused.contains("unpacks to"), "{refused}");
+    }
+
+    #[test]
+    fn a_row_may_unpack_to_many_times_its_size_within_the_bound() {
+        let id = "i".repeat(1 << 20);
+        let events = row(&id, 60).unpack(Seq::ZERO, UnixMillis::EPOCH);
+        assert_eq!(events.unwrap().len(), 60);
+        row(&id, 64)
+            .unpack(Seq::ZERO, UnixMillis::EPOCH)
+            .unwrap_err();
+    }
+
+    #[test]
+    fn a_run_is_parted_before_it_is_too_large_to_be_unpacked() {
+        let id = "i".repeat(1 << 22);
+        let events: Vec<Event> = (0..20).map(|seq| chunk(seq, &id)).collect();
+        let rows = pack(&events);
+        let unpacked = rows.into_iter().flat_map(|row| match row {
+            Row::Packed(row) => row.unpack(Seq::MAX, UnixMillis::EPOCH).unwrap(),
+            Row::Event(event) => vec![event],
+        });
+        assert!(unpacked.eq(events));
     }
 }

@@ -54,6 +54,17 @@ pub enum RecordError {
         /// Its size.
         bytes: usize,
     },
+    /// The event was made from more others than a record can say.
+    #[error(
+        "event {seq} names {positions} positions as its sources; {} is the most that is kept",
+        sources::MOST
+    )]
+    TooManySources {
+        /// Which.
+        seq: Seq,
+        /// How many.
+        positions: usize,
+    },
 }
 
 impl Record {
@@ -63,11 +74,15 @@ impl Record {
     ///
     /// Returns [`RecordError`] for an event that no record holds.
     pub fn of(batch: &[Event]) -> Result<Vec<Self>, RecordError> {
-        if let Some(event) = batch.iter().find(|event| size(event) > LARGEST) {
-            return Err(RecordError::TooLarge {
-                seq: event.seq(),
-                bytes: size(event),
-            });
+        for event in batch {
+            let (seq, bytes) = (event.seq(), size(event));
+            let positions = positions(event);
+            if bytes > LARGEST {
+                return Err(RecordError::TooLarge { seq, bytes });
+            }
+            if positions > sources::MOST {
+                return Err(RecordError::TooManySources { seq, positions });
+            }
         }
         Ok(parts(batch).map(Self::of_part).collect())
     }
@@ -155,7 +170,10 @@ impl Record {
         if self.events != 1 {
             return Err(format!("one type for {} events", self.events));
         }
-        let sources = self.sources.as_deref().map(sources::decode).transpose()?;
+        let sources = self.sources.as_deref();
+        let sources = sources
+            .map(|text| sources::decode(text, &mut sources::MOST.clone()))
+            .transpose()?;
         let surface = match &self.surface_op {
             Some(op) => Some(SurfaceMeta {
                 op: serde_json::from_str(op).map_err(|error| format!("surface_op: {error}"))?,
@@ -174,14 +192,21 @@ fn size(event: &Event) -> usize {
     event.data().as_str().len()
 }
 
+fn positions(event: &Event) -> usize {
+    let surface = event.surface();
+    let sources = surface.and_then(|surface| surface.sources.as_ref());
+    sources.map_or(0, Vec::len)
+}
+
 /// The parts of a batch that share a record each.
 fn parts(batch: &[Event]) -> impl Iterator<Item = &[Event]> {
     let mut rest = batch;
     std::iter::from_fn(move || {
-        let mut bytes = 0;
+        let (mut bytes, mut named) = (0, 0);
         let fits = |event: &&Event| {
             bytes += size(event);
-            bytes <= BYTES
+            named += positions(event);
+            bytes <= BYTES && named <= sources::MOST
         };
         let count = rest.iter().take(EVENTS).take_while(fits).count();
         // One that fills a record by itself has one of its own.
@@ -283,6 +308,25 @@ mod tests {
         assert_eq!(counts(&records), [1, 2, 1, 1]);
         assert_eq!(unpacked(&records), events);
         assert!(Record::of(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_made_of_more_events_than_a_record_can_say_is_refused_or_parted() {
+        let made_from = |seq, count: usize| {
+            let sources = (0..count).map(|_| Seq::ZERO).collect();
+            event(seq, "a", "1", Some(SurfaceMeta::append_from(sources)))
+        };
+        let most = made_from(1, sources::MOST);
+        let one_more = [made_from(0, 1), made_from(1, sources::MOST + 1)];
+        assert!(matches!(
+            Record::of(&one_more),
+            Err(RecordError::TooManySources { seq, positions })
+                if seq == Seq::from(1) && positions == sources::MOST + 1
+        ));
+        let counts = parts(&[made_from(0, 1), most])
+            .map(<[_]>::len)
+            .collect::<Vec<_>>();
+        assert_eq!(counts, [1, 1]);
     }
 
     #[test]

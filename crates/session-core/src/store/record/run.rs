@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::sources;
 use crate::event::type_name;
-use crate::jsonl::{PackedRow, Row, pack};
+use crate::jsonl::{PackedRow, Row, pack, packed};
 use crate::{Event, NewEvent, Payload, Seq, SurfaceMeta, SurfaceOp, UnixMillis};
+
+/// Events that a text holds at most, many more than any is made with.
+const MOST: u32 = 1 << 16;
 
 /// An event without its position and payload, or how many chunks the next line holds.
 #[derive(Serialize, Deserialize)]
@@ -90,11 +93,19 @@ pub(super) fn decode(
     time: UnixMillis,
     count: u32,
 ) -> Result<Vec<Event>, String> {
+    if count > MOST {
+        return Err(format!("{count} events, more than {MOST} in a record"));
+    }
     let mut lines = text.split('\n');
     let envelopes = lines.next().unwrap_or_default();
     let envelopes: Vec<Envelope<'_>> =
         serde_json::from_str(envelopes).map_err(|error| format!("envelopes: {error}"))?;
+    if envelopes.len() > count as usize {
+        return Err(format!("{} envelopes for {count} events", envelopes.len()));
+    }
     let mut events: Vec<Event> = Vec::with_capacity(envelopes.len());
+    // A short text may stand for much; what it is given room for is the sum over the record.
+    let (mut chunks_room, mut sources_room) = (packed::LARGEST, sources::MOST);
     let mut time = time.get();
     for envelope in envelopes {
         let line = lines.next().ok_or("a payload is missing")?;
@@ -107,10 +118,12 @@ pub(super) fn decode(
             if row.events() != chunks as usize {
                 return Err(format!("{} chunks where {chunks} are due", row.events()));
             }
+            let room = chunks_room.checked_sub(row.unpacked_size());
+            chunks_room = room.ok_or("its chunks unpack to too much")?;
             events.extend(row.unpack(seq, at)?);
             time = events.last().map_or(time, |last| last.time_ms().get());
         } else {
-            events.push(envelope.event(line)?.at(seq, at));
+            events.push(envelope.event(line, &mut sources_room)?.at(seq, at));
         }
     }
     if lines.next().is_some() || events.len() != count as usize {
@@ -120,8 +133,11 @@ pub(super) fn decode(
 }
 
 impl Envelope<'_> {
-    fn event(self, data: &str) -> Result<NewEvent, String> {
-        let sources = self.sources.as_deref().map(sources::decode).transpose()?;
+    fn event(self, data: &str, room: &mut usize) -> Result<NewEvent, String> {
+        let sources = self.sources.as_deref();
+        let sources = sources
+            .map(|text| sources::decode(text, room))
+            .transpose()?;
         let surface = match self.op {
             Some(op) => Some(SurfaceMeta { op, sources }),
             None if sources.is_some() => return Err("sources without op".into()),
@@ -199,6 +215,29 @@ mod tests {
         ] {
             decode(text, Seq::ZERO, UnixMillis::EPOCH, 1).unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_text_whose_parts_together_would_unfold_without_end_is_refused() {
+        let refusal = |envelope: &str, line: &str, count: usize, events: u32| {
+            let envelopes = vec![envelope; count].join(",");
+            let text = format!("[{envelopes}]{}", format!("\n{line}").repeat(count));
+            decode(&text, Seq::ZERO, UnixMillis::EPOCH, events).unwrap_err()
+        };
+        // Each by itself is within bounds.
+        let sources = r#"{"type":"a","dt":0,"op":"append","sources":"[[1,9000000]]"}"#;
+        assert!(refusal(sources, "1", 2, 2).contains("positions in a record"));
+
+        let chunks = r#"{"type":"assistant/chunk","dt":0,"chunks":3}"#;
+        let id = "i".repeat(10 << 20);
+        let row = format!(
+            r#"{{"type":"tool-call-chunks","data":{{"turn":1,"step":1,"index":0,"dt":[0,0],"id":"{id}","args":["","",""]}}}}"#
+        );
+        assert!(refusal(chunks, &row, 3, 9).contains("unpack to too much"));
+
+        let note = r#"{"type":"a","dt":0}"#;
+        assert!(refusal(note, "1", 70_000, 70_000).contains("in a record"));
+        assert!(refusal(note, "1", 3, 2).contains("3 envelopes"));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::Seq;
 
 /// A run shorter than this is no shorter as a pair.
 const SHORTEST: u64 = 3;
-/// Positions that a text may unfold to.
-const MOST: usize = 1 << 24;
+/// Positions that the texts of a record unfold to at most. A short text may stand for many.
+pub(super) const MOST: usize = 1 << 24;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -35,7 +35,8 @@ pub(super) fn encode(seqs: &[Seq]) -> String {
     serde_json::to_string(&parts).unwrap_or_default()
 }
 
-pub(super) fn decode(text: &str) -> Result<Vec<Seq>, String> {
+/// The positions, for which there is `room`; it shrinks by as many.
+pub(super) fn decode(text: &str, room: &mut usize) -> Result<Vec<Seq>, String> {
     let parts: Vec<Part> =
         serde_json::from_str(text).map_err(|error| format!("sources: {error}"))?;
     let mut seqs = Vec::new();
@@ -48,9 +49,10 @@ pub(super) fn decode(text: &str) -> Result<Vec<Seq>, String> {
             .get()
             .checked_sub(first.get())
             .ok_or("sources: a run ends before it begins")?;
-        if seqs.len() as u64 + count >= MOST as u64 {
-            return Err(format!("sources: more than {MOST} positions"));
-        }
+        *room = usize::try_from(count)
+            .ok()
+            .and_then(|count| room.checked_sub(count)?.checked_sub(1))
+            .ok_or_else(|| format!("sources: more than {MOST} positions in a record"))?;
         seqs.extend((0..=count).map(|nth| first.plus(nth)));
     }
     Ok(seqs)
@@ -72,7 +74,7 @@ mod tests {
         ] {
             let seqs: Vec<Seq> = seqs.into_iter().map(Seq::from).collect();
             assert_eq!(encode(&seqs), text);
-            assert_eq!(decode(text).unwrap(), seqs);
+            assert_eq!(decode(text, &mut MOST.clone()).unwrap(), seqs);
         }
     }
 
@@ -85,7 +87,17 @@ mod tests {
             "{}",
             "[[1,2,3]]",
         ] {
-            decode(text).unwrap_err();
+            decode(text, &mut MOST.clone()).unwrap_err();
         }
+    }
+
+    #[test]
+    fn texts_share_their_room() {
+        let mut room = 5;
+        assert_eq!(decode("[[1,3]]", &mut room).unwrap().len(), 3);
+        decode("[[1,3]]", &mut room.clone()).unwrap_err();
+        assert_eq!(decode("[1,2]", &mut room).unwrap().len(), 2);
+        assert_eq!(decode("[]", &mut room).unwrap().len(), 0);
+        decode("[1]", &mut room).unwrap_err();
     }
 }
