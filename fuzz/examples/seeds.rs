@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use session_core::jsonl::{self, Decoder};
+use session_core::store::record::{Data, Record};
 use session_core::testing::valid_log;
 use session_core::{Event, Header, UnixMillis};
 
@@ -41,6 +42,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for (nth, length) in [50, 500, 2_000].into_iter().enumerate() {
         fs::write(rows.join(format!("plan-{length}")), bytes(nth, length))?;
+    }
+
+    let records = seeds.join("row_decoder");
+    fs::create_dir_all(&records)?;
+    for (nth, record) in Record::of(&events)?.iter().enumerate().take(8) {
+        match &record.data {
+            Data::Zstd(frame) => fs::write(records.join(format!("frame-{nth}")), frame)?,
+            Data::Text(text) => fs::write(records.join(format!("text-{nth}")), text)?,
+        }
+    }
+    // Few enough that they are not compressed.
+    for (nth, batch) in events.chunks(3).enumerate().take(8) {
+        for record in Record::of(batch)? {
+            if let (Data::Text(text), None) = (&record.data, &record.kind) {
+                let text = format!("{}\n{text}", record.events);
+                fs::write(records.join(format!("run-{nth}")), text)?;
+            }
+        }
+    }
+    for (nth, length) in [50, 500, 2_000].into_iter().enumerate() {
+        fs::write(records.join(format!("plan-{length}")), bytes(nth, length))?;
     }
     Ok(())
 }

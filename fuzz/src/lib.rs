@@ -5,3 +5,4 @@
 
 pub mod jsonl_import;
 pub mod packed_run;
+pub mod row_decoder;

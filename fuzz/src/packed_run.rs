@@ -102,7 +102,7 @@ enum Oddity {
     IdIsNumber,
 }
 
-fn stream(plan: &mut Unstructured<'_>) -> Vec<Event> {
+pub(crate) fn stream(plan: &mut Unstructured<'_>) -> Vec<Event> {
     let (mut turn, mut step, mut index, mut kind) = (1, 1, 0, Kind::Text);
     let (mut id, mut name) = (None, None);
     let (mut seq, mut time) = (Seq::ZERO, 1_700_000_000_000_i64);

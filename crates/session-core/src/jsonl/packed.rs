@@ -187,6 +187,11 @@ impl PackedRow {
         fragments.map_or(0, Vec::len)
     }
 
+    /// Whether it has a position or a time of its own.
+    pub(crate) const fn says_its_place(&self) -> bool {
+        self.seq0.is_some() || self.time0.is_some()
+    }
+
     /// About how many bytes its events take.
     pub(crate) fn unpacked_size(&self) -> usize {
         let Run {

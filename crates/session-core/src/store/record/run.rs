@@ -118,6 +118,9 @@ pub(super) fn decode(
             if row.events() != chunks as usize {
                 return Err(format!("{} chunks where {chunks} are due", row.events()));
             }
+            if row.says_its_place() {
+                return Err("chunks that say where they are".into());
+            }
             let room = chunks_room.checked_sub(row.unpacked_size());
             chunks_room = room.ok_or("its chunks unpack to too much")?;
             events.extend(row.unpack(seq, at)?);
@@ -214,6 +217,19 @@ mod tests {
             "[{\"type\":\"a\",\"dt\":0,\"sources\":\"[1]\"}]\n1",
         ] {
             decode(text, Seq::ZERO, UnixMillis::EPOCH, 1).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn chunks_cannot_be_anywhere_but_where_their_line_is() {
+        let row = r#""data":{"turn":1,"step":1,"index":0,"dt":[],"texts":["a"]}}"#;
+        for place in ["", r#""seq0":7,"#, r#""time0":7,"#] {
+            let text = format!(
+                "[{{\"type\":\"assistant/chunk\",\"dt\":0,\"chunks\":1}}]\n\
+                 {{\"type\":\"text-chunks\",{place}{row}"
+            );
+            let decoded = decode(&text, Seq::ZERO, UnixMillis::EPOCH, 1);
+            assert_eq!(decoded.is_ok(), place.is_empty(), "{decoded:?}");
         }
     }
 
