@@ -9,6 +9,7 @@ mod commands;
 mod crash;
 mod crowd;
 mod guarantees;
+mod heads;
 mod logs;
 mod memory;
 mod newer;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::head::Head;
+
 /// Exit codes, shown at the end of `--help`.
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -116,7 +118,7 @@ pub(crate) enum Command {
     Events(EventsArgs),
     /// The to-do list of a session, and all its earlier lists with what changed between them
     Todos(SessionArg),
-    /// Check logs: structure, gaps, decoding, surface, trace and checkpoints, all recomputed
+    /// Check logs: structure, gaps, decoding, hash chain, surface, trace and checkpoints, all recomputed
     Verify(VerifyArgs),
     /// List the models that can be used now
     Models,
@@ -187,8 +189,11 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Only this session
+    /// Only this session; its head is printed too
     pub(crate) id: Option<String>,
+    /// Whether the log still begins with the events of this head, which was printed earlier
+    #[arg(long, value_name = "EVENTS:HASH", requires = "id")]
+    pub(crate) head: Option<Head>,
 }
 
 #[derive(Debug, Args)]

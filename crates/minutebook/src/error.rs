@@ -154,7 +154,7 @@ const fn exit_of_read(error: &ReadError) -> Option<Exit> {
         ReadError::Damaged { .. } | ReadError::Upcast { .. } | ReadError::Header { .. } => {
             Some(Exit::Database)
         }
-        ReadError::Cursor(_) => Some(Exit::Input),
+        ReadError::Cursor(_) | ReadError::Beyond { .. } => Some(Exit::Input),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod error;
+mod head;
 mod output;
 mod place;
 mod render;
@@ -42,7 +43,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Show(args) => commands::show::run(&global, &args.id).await,
         Command::Events(args) => commands::events::run(&global, args).await,
         Command::Todos(args) => commands::todos::run(&global, &args.id).await,
-        Command::Verify(args) => commands::verify::run(&global, args.id).await,
+        Command::Verify(args) => commands::verify::run(&global, args).await,
         Command::Models => commands::models::run(&global),
         Command::Import(args) => commands::import::run(&global, args).await,
         Command::Export(args) => commands::export::run(&global, args).await,

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use session_core::store::{EventStore as _, ReadError, ReadRange};
 use session_core::{
-    CatalogueChange, CatalogueEntry, Event, ListFilter, ListQuery, LogState, Seq, SessionId,
-    Vocabulary,
+    CatalogueChange, CatalogueEntry, ChainHash, Event, ListFilter, ListQuery, LogState, Seq,
+    SessionId, Vocabulary,
 };
 
-use crate::cli::Global;
+use crate::cli::{Global, VerifyArgs};
 use crate::error::Exit;
+use crate::head::Head;
 use crate::output;
 use crate::render::counted;
 use crate::stored::Stored;
@@ -29,6 +30,9 @@ struct Finding {
     unknown: BTreeMap<String, u64>,
     /// Whether a turn is open, which the next opening closes.
     open_turn: bool,
+    /// What the events add up to; nothing where some are damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head: Option<Head>,
 }
 
 impl Finding {
@@ -41,14 +45,25 @@ impl Finding {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Fault {
-    /// What was checked: header, decode, upcast, log, catalogue, checkpoint.
+    /// What was checked: header, decode, upcast, log, catalogue, chain, head, checkpoint.
     check: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<Seq>,
     reason: String,
 }
 
-pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<Exit> {
+impl Fault {
+    /// One of the whole session.
+    const fn whole(check: &'static str, reason: String) -> Self {
+        Self {
+            check,
+            seq: None,
+            reason,
+        }
+    }
+}
+
+pub(crate) async fn run(global: &Global, args: VerifyArgs) -> anyhow::Result<Exit> {
     let service = Service::open_to_read(global).await?;
     let file = service.store.integrity().await?;
     for reason in &file {
@@ -64,15 +79,18 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
     }
     let mut faults = file.len() as u64;
     let (mut sessions, mut events) = (0, 0);
-    if let Some(prefix) = id {
+    if let Some(prefix) = args.id {
         let id = service.resolve(&prefix).await?;
         let finding = match service.store.entry(&id).await {
-            Ok(entry) => examine(&service, entry).await?,
+            Ok(entry) => examine(&service, entry, args.head).await?,
             Err(ReadError::Header { session, .. }) => unreadable(&service, session).await?,
             Err(error) => return Err(error.into()),
         };
         (sessions, events, faults) = (1, finding.events, faults + finding.count());
         report(global, &finding)?;
+        if let Some(head) = finding.head.filter(|_| !global.json) {
+            output::line(format!("  head: {head}"))?;
+        }
     } else {
         let filter = ListFilter {
             include_blank: true,
@@ -86,7 +104,7 @@ pub(crate) async fn run(global: &Global, id: Option<String>) -> anyhow::Result<E
         loop {
             let page = service.store.list(&query).await?;
             for entry in page.entries {
-                let finding = examine(&service, entry).await?;
+                let finding = examine(&service, entry, None).await?;
                 sessions += 1;
                 events += finding.events;
                 faults += finding.count();
@@ -131,6 +149,7 @@ fn report(global: &Global, finding: &Finding) -> anyhow::Result<()> {
         faults,
         unknown,
         open_turn,
+        head: _,
     } = finding;
     let verdict = if *ok { "ok" } else { "FAULTY" };
     let count = counted(*events, "event");
@@ -159,6 +178,7 @@ async fn unreadable(service: &Service, id: SessionId) -> anyhow::Result<Finding>
         faults: Vec::new(),
         unknown: BTreeMap::new(),
         open_turn: false,
+        head: None,
         id,
     };
     if let Err(error) = service.store.entry(&finding.id).await {
@@ -172,9 +192,15 @@ async fn unreadable(service: &Service, id: SessionId) -> anyhow::Result<Finding>
     Ok(finding)
 }
 
-async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Finding> {
+/// Examines a session; `noted` is what its head once was.
+async fn examine(
+    service: &Service,
+    entry: CatalogueEntry,
+    noted: Option<Head>,
+) -> anyhow::Result<Finding> {
     let id = entry.header.id.clone();
     let mut walk = Walk::new(service.sessions.vocabulary(), &entry);
+    walk.chain = Chain::new(noted);
     // Up to what the catalogue said, since the log may grow meanwhile.
     let range = ReadRange {
         until: Some(entry.next_seq),
@@ -194,8 +220,24 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
         mut faults,
         unknown,
         events,
+        chain,
         ..
     } = walk;
+    faults.extend(chain.fault());
+    let head = chain.head();
+    if let Some(head) = head {
+        match service.store.chain_at(&id, head.events).await {
+            Ok(stored) if stored == head.hash => {}
+            Ok(stored) => faults.push(Fault::whole(
+                "chain",
+                format!("its events add up to {}, and {stored} was noted", head.hash),
+            )),
+            Err(error @ (ReadError::Damaged { .. } | ReadError::Beyond { .. })) => {
+                faults.push(Fault::whole("chain", error.to_string()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     for fault in service.projections.verify(service.log(), &id).await? {
         faults.push(Fault {
             check: "checkpoint",
@@ -211,7 +253,64 @@ async fn examine(service: &Service, entry: CatalogueEntry) -> anyhow::Result<Fin
         unknown,
         // The walk knows of no turn behind damage.
         open_turn: entry.is_open,
+        head,
     })
+}
+
+/// What the events add up to on the way.
+struct Chain {
+    at: Head,
+    /// Whether an event is damaged; nothing can be said of what follows.
+    is_broken: bool,
+    noted: Option<Head>,
+    /// What it was where it had as many events as were noted.
+    there: Option<ChainHash>,
+}
+
+impl Chain {
+    fn new(noted: Option<Head>) -> Self {
+        let (events, hash) = (Seq::ZERO, ChainHash::GENESIS);
+        let is_there = noted.is_some_and(|noted| noted.events == events);
+        Self {
+            at: Head { events, hash },
+            is_broken: false,
+            noted,
+            there: is_there.then_some(hash),
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        if self.is_broken {
+            return;
+        }
+        self.at = Head {
+            events: event.seq().next(),
+            hash: self.at.hash.over([event]),
+        };
+        if self
+            .noted
+            .is_some_and(|noted| noted.events == self.at.events)
+        {
+            self.there = Some(self.at.hash);
+        }
+    }
+
+    fn head(&self) -> Option<Head> {
+        (!self.is_broken).then_some(self.at)
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let Head { events, hash } = self.noted?;
+        let reason = match self.there {
+            Some(there) if there == hash => return None,
+            Some(there) => format!("its first {events} events add up to {there}, not to {hash}"),
+            None if self.is_broken => {
+                format!("a damaged event is among its first {events}, so their head is unknown")
+            }
+            None => format!("it has {} events, and {events} were noted", self.at.events),
+        };
+        Some(Fault::whole("head", reason))
+    }
 }
 
 /// A walk over a stored log.
@@ -226,6 +325,7 @@ struct Walk<'a> {
     faults: Vec<Fault>,
     unknown: BTreeMap<String, u64>,
     events: u64,
+    chain: Chain,
 }
 
 impl<'a> Walk<'a> {
@@ -239,12 +339,14 @@ impl<'a> Walk<'a> {
             faults: Vec::new(),
             unknown: BTreeMap::new(),
             events: 0,
+            chain: Chain::new(None),
         }
     }
 
     /// Takes in an event as it is stored.
     fn event(&mut self, event: Event) {
         self.events += 1;
+        self.chain.event(&event);
         let event = match self.known.upcast(event) {
             Ok(event) => event,
             Err(error) => {
@@ -273,6 +375,7 @@ impl<'a> Walk<'a> {
 
     fn damaged(&mut self, seq: Seq, reason: String) {
         self.events += 1;
+        self.chain.is_broken = true;
         self.broken("decode", seq, reason);
     }
 
@@ -342,6 +445,32 @@ mod tests {
             Payload::of(&Note { text }).map_err(|error| shape(&error))
         });
         Vocabulary::core().with::<Note>().with_upcaster(as_object)
+    }
+
+    #[test]
+    fn a_noted_head_is_no_longer_known_behind_a_damaged_event() {
+        let note = |seq: u32| {
+            let note = NewEvent::raw("a", Payload::from_text("1").unwrap(), None, true);
+            note.at(Seq::from(seq), UnixMillis::EPOCH)
+        };
+        let log: Vec<Event> = (0..4).map(note).collect();
+        let noted = |events: usize| Head {
+            events: Seq::from(u32::try_from(events).unwrap()),
+            hash: ChainHash::GENESIS.over(&log[..events]),
+        };
+        for (events, is_known) in [(0, true), (2, true), (3, false), (4, false)] {
+            let entry = CatalogueEntry::new(Header::new("a".into(), UnixMillis::EPOCH));
+            let known = Vocabulary::core();
+            let mut walk = Walk::new(&known, &entry);
+            walk.chain = Chain::new(Some(noted(events)));
+            walk.event(log[0].clone());
+            walk.event(log[1].clone());
+            walk.damaged(Seq::from(2), "it is missing".into());
+            walk.event(log[3].clone());
+            let fault = walk.chain.fault();
+            assert_eq!(fault.is_none(), is_known, "{events}");
+            assert_eq!(walk.chain.head(), None);
+        }
     }
 
     #[test]

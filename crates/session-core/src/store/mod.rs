@@ -355,6 +355,16 @@ pub enum ReadError {
         /// What does not decode.
         source: crate::HeaderError,
     },
+    /// The log has fewer events than were asked for.
+    #[error("session {session} has {length} events, not {until}")]
+    Beyond {
+        /// The session.
+        session: SessionId,
+        /// How many were asked for.
+        until: Seq,
+        /// How many there are.
+        length: Seq,
+    },
     /// The cursor is of another listing.
     #[error(transparent)]
     Cursor(#[from] InvalidCursor),
@@ -370,9 +380,11 @@ impl ReadError {
     pub const fn at(&self) -> Option<Seq> {
         match self {
             Self::Damaged { seq, .. } | Self::Upcast { seq, .. } => Some(*seq),
-            Self::NotFound { .. } | Self::Header { .. } | Self::Cursor(_) | Self::Backend(_) => {
-                None
-            }
+            Self::NotFound { .. }
+            | Self::Header { .. }
+            | Self::Beyond { .. }
+            | Self::Cursor(_)
+            | Self::Backend(_) => None,
         }
     }
 

@@ -14,6 +14,8 @@ mod session_life;
 mod session_observe;
 mod session_subscribe;
 #[cfg(feature = "sqlite")]
+mod sqlite_chain;
+#[cfg(feature = "sqlite")]
 mod sqlite_damage;
 #[cfg(feature = "sqlite")]
 mod sqlite_full;

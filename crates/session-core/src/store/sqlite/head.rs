@@ -101,6 +101,8 @@ async fn within(
     let end = seq(first.saturating_add(events));
     let chain = if end == until {
         chain(row, 2)?
+    } else if end < until {
+        return Err(sqlx::Error::Decode("it is missing".into()));
     } else {
         let before = rows.get(1).map_or(Ok(begin.chain), |row| chain(row, 2))?;
         let decoded = row::record(row, 0, row.try_get::<Option<String>, _>(3)?.map(Into::into))

@@ -5,6 +5,7 @@
 
 mod batch;
 mod checkpoints;
+mod chain;
 mod gate;
 mod head;
 mod identity;
@@ -37,7 +38,8 @@ use super::{
     misnumbered,
 };
 use crate::{
-    CatalogueChange, CatalogueEntry, Event, Header, ListQuery, Page, Seq, SessionId, UnixMillis,
+    CatalogueChange, CatalogueEntry, ChainHash, Event, Header, ListQuery, Page, Seq, SessionId,
+    UnixMillis,
 };
 use gate::Gate;
 use log::Logs;
@@ -90,6 +92,20 @@ impl SqliteStore {
     /// Returns [`ReadError::Backend`] when the check itself cannot be made.
     pub async fn integrity(&self) -> Result<Vec<String>, ReadError> {
         reader::integrity(&self.readers).await
+    }
+
+    /// The head of the hash chain after the first `until` events of a session, as it was noted when
+    /// they were appended. In a fork it is that of its origin up to where they part.
+    ///
+    /// A row or two are read, whatever the length of the log: whether the events still add up to
+    /// the head is for [`ChainHash::over`] to say.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::NotFound`] for an unknown id, [`ReadError::Beyond`] when the log has
+    /// fewer events, and [`ReadError::Damaged`] when the row that holds the last of them is.
+    pub async fn chain_at(&self, session: &SessionId, until: Seq) -> Result<ChainHash, ReadError> {
+        chain::at(&self.readers, session, until).await
     }
 
     /// Finishes what was begun and closes the file; listeners hear of the end. Dropping the store
