@@ -42,9 +42,13 @@ fn check_packing(events: &[Event]) {
         let text = serde_json::to_string(row).expect("a row can be written");
         match row {
             Row::Event(event) => {
-                let again: Event = serde_json::from_str(&text).expect("an event reads back");
-                assert_eq!(again, *event, "{text}");
-                unpacked.push(again);
+                let again = serde_json::from_str::<Event>(&text);
+                if event.time_ms().is_exact() {
+                    assert_eq!(again.expect("an event reads back"), *event, "{text}");
+                } else {
+                    again.expect_err("no line is read whose time readers would round");
+                }
+                unpacked.push(event.clone());
             }
             Row::Packed(row) => {
                 let again: PackedRow = serde_json::from_str(&text).expect("a row reads back");
