@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::event::{EndSeed, EventData as _, Message, RequestContext, RequestHeader, SessionTitle};
+use crate::event::{
+    EndSeed, EventData as _, Gap, Message, RequestContext, RequestHeader, SessionTitle,
+};
 use crate::inbox::Inbox;
 use crate::surface::{Change, StagedSurface};
 use crate::{
@@ -89,6 +91,12 @@ pub enum Violation {
         kind: String,
         /// How.
         source: TraceViolation,
+    },
+    /// It claims that an event was lost, which only a store can know.
+    #[error("event {seq} is a session/gap, which only a store puts into a log")]
+    ClaimsGap {
+        /// Where.
+        seq: Seq,
     },
     /// An upcaster failed on it.
     #[error(transparent)]
@@ -229,6 +237,14 @@ impl LogState {
     pub const fn ends_with_end_seed(&self) -> bool {
         self.last.is_end_seed
     }
+}
+
+/// Refuses events that are not for a live session to append, though a log may hold them.
+pub(crate) fn check_authorship(events: &[Event]) -> Result<(), Violation> {
+    let claim = events.iter().find(|event| event.is::<Gap>());
+    claim.map_or(Ok(()), |event| {
+        Err(Violation::ClaimsGap { seq: event.seq() })
+    })
 }
 
 /// Events being planned on top of a [`LogState`].

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::event::{AssistantMessage, EventData as _, Message, ToolResult, UserMessage};
+use crate::event::{AssistantMessage, EventData as _, Gap, Message, ToolResult, UserMessage};
 use crate::{Event, Payload, Seq, SurfaceOp};
 
 /// One event on the surface, with the message that it gives the model, if any.
@@ -24,6 +24,7 @@ pub struct Surface {
     order: Vec<Seq>,
     nodes: HashMap<Seq, Node>,
     generation: u64,
+    is_torn: bool,
 }
 
 /// A run of the surface that one event replaced.
@@ -142,6 +143,7 @@ impl Surface {
             self.nodes.remove(seq);
         }
         self.generation += change.replacements.len() as u64;
+        self.is_torn |= change.is_torn;
     }
 }
 
@@ -153,6 +155,8 @@ pub(crate) struct Change {
     order: Option<Vec<Seq>>,
     added: HashMap<Seq, Node>,
     pub(crate) replacements: Vec<Replacement>,
+    /// Whether an event was lost.
+    is_torn: bool,
 }
 
 /// A surface with a batch planned on top of it.
@@ -164,6 +168,7 @@ pub(crate) struct StagedSurface<'a> {
 
 impl StagedSurface<'_> {
     pub(crate) fn push(&mut self, event: &Event) -> Result<(), SurfaceViolation> {
+        self.change.is_torn |= event.is::<Gap>();
         let meta = match (event.is_surface_type(), event.surface()) {
             (false, None) => return Ok(()),
             (false, Some(_)) => return Err(SurfaceViolation::LogOnly),
@@ -177,12 +182,18 @@ impl StagedSurface<'_> {
                 None => self.change.appended.push(event.seq()),
             },
             SurfaceOp::Replace { start, end } => {
-                self.replace(
-                    event,
-                    start,
-                    end,
-                    meta.sources.as_deref().unwrap_or_default(),
-                )?;
+                let sources = meta.sources.as_deref().unwrap_or_default();
+                match self.replace(event, start, end, sources) {
+                    Err(
+                        SurfaceViolation::StartNotOnSurface { .. }
+                        | SurfaceViolation::EndNotOnSurface { .. }
+                        | SurfaceViolation::Reversed { .. }
+                        | SurfaceViolation::UncitedRemovals { .. },
+                    ) if self.may_miss(event, start, end, sources) => {
+                        self.replace_what_is_left(event, start, end, sources);
+                    }
+                    replaced => replaced?,
+                }
             }
         }
         let node = Node {
@@ -204,6 +215,13 @@ impl StagedSurface<'_> {
             .or_else(|| self.base.nodes.get(&seq))
     }
 
+    fn order(&self) -> Vec<Seq> {
+        match &self.change.order {
+            Some(order) => order.clone(),
+            None => [self.base.order.as_slice(), self.change.appended.as_slice()].concat(),
+        }
+    }
+
     fn replace(
         &mut self,
         event: &Event,
@@ -211,10 +229,7 @@ impl StagedSurface<'_> {
         end: Seq,
         sources: &[Seq],
     ) -> Result<(), SurfaceViolation> {
-        let mut order = match &self.change.order {
-            Some(order) => order.clone(),
-            None => [self.base.order.as_slice(), self.change.appended.as_slice()].concat(),
-        };
+        let mut order = self.order();
         let place = |seq: Seq| order.iter().position(|node| *node == seq);
         let first = place(start).ok_or(SurfaceViolation::StartNotOnSurface { start })?;
         let last = place(end).ok_or(SurfaceViolation::EndNotOnSurface { end })?;
@@ -247,6 +262,47 @@ impl StagedSurface<'_> {
         });
         self.change.order = Some(order);
         Ok(())
+    }
+}
+
+impl StagedSurface<'_> {
+    /// Whether a replacement that does not fit may have fitted before events were lost: some of what
+    /// it names is gone then, and what a lost replacement had removed is back.
+    fn may_miss(&self, event: &Event, start: Seq, end: Seq, sources: &[Seq]) -> bool {
+        let is_torn = self.base.is_torn || self.change.is_torn;
+        let is_cited = sources.contains(&start) && sources.contains(&end);
+        is_torn && is_cited && (start == end || !event.is::<ToolResult>())
+    }
+
+    /// Replaces what is left of a run: what it cites between its ends, each moved inwards to the next
+    /// cited event where it is gone. Nothing else is removed, and where nothing is left, the event
+    /// is appended.
+    fn replace_what_is_left(&mut self, event: &Event, start: Seq, end: Seq, sources: &[Seq]) {
+        let mut order = self.order();
+        let cited: HashSet<Seq> = sources.iter().copied().collect();
+        let place = |seq: Seq| order.iter().position(|node| *node == seq);
+        let inwards = |seq: &Seq| cited.contains(seq) && *seq > start && *seq < end;
+        let first = place(start).or_else(|| order.iter().position(inwards));
+        let last = place(end).or_else(|| order.iter().rposition(inwards));
+        let run = match (first, last) {
+            (Some(first), Some(last)) if first <= last => first..=last,
+            (Some(first), None) => first..=first,
+            (None, Some(last)) => last..=last,
+            _ => {
+                order.push(event.seq());
+                self.change.order = Some(order);
+                return;
+            }
+        };
+        let (shadowed, spared): (Vec<Seq>, Vec<Seq>) = order[run.clone()]
+            .iter()
+            .partition(|seq| cited.contains(seq));
+        order.splice(run, [event.seq()].into_iter().chain(spared));
+        self.change.replacements.push(Replacement {
+            by: event.seq(),
+            shadowed,
+        });
+        self.change.order = Some(order);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::event::{
-    AssistantChunk, AssistantMessage, ContentBlock, EventData as _, RequestContext, RequestHeader,
-    StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnStart,
+    AssistantChunk, AssistantMessage, ContentBlock, EventData as _, Gap, RequestContext,
+    RequestHeader, StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnStart,
 };
 use crate::repair::NOT_STARTED;
 use crate::{CallId, Event, Seq, SurfaceOp};
@@ -14,6 +14,9 @@ use crate::{CallId, Event, Seq, SurfaceOp};
 pub struct Trace {
     last_turn: u64,
     open: Option<OpenTurn>,
+    /// Whether an event was lost since a turn or a step last started or ended. What is open may be
+    /// more, less or later than what is known here, but not earlier.
+    is_torn: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -119,7 +122,14 @@ impl Trace {
     /// The turn that the next `turn/start` must name.
     #[must_use]
     pub const fn next_turn(&self) -> u64 {
-        self.last_turn + 1
+        self.last_turn.saturating_add(1)
+    }
+
+    /// Whether an event was lost, so that what is open is not known until a turn or a step starts or
+    /// ends.
+    #[must_use]
+    pub const fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     pub(crate) fn step(&self) -> Option<&OpenStep> {
@@ -190,29 +200,36 @@ impl Trace {
                 Some(result) => self.result(event, &result),
                 None => Ok(()),
             },
-            TodoWrite::TYPE | RequestHeader::TYPE | RequestContext::TYPE => {
-                self.open.as_ref().map(drop).ok_or(TraceViolation::NoTurn)
+            TodoWrite::TYPE | RequestHeader::TYPE | RequestContext::TYPE => self.in_some_turn(),
+            Gap::TYPE => {
+                self.is_torn = true;
+                Ok(())
             }
             _ => Ok(()),
         }
     }
 
     fn start_turn(&mut self, turn: u64) -> Result<(), TraceViolation> {
+        let expected = self.next_turn();
+        if self.is_torn && turn >= expected {
+            self.know(turn, Some(OpenTurn::default()));
+            return Ok(());
+        }
         if let Some(open) = self.open_turn() {
             return Err(TraceViolation::TurnOpen { turn, open });
         }
-        let expected = self.next_turn();
         if turn != expected {
             return Err(TraceViolation::TurnNumber { turn, expected });
         }
-        *self = Self {
-            last_turn: turn,
-            open: Some(OpenTurn::default()),
-        };
+        self.know(turn, Some(OpenTurn::default()));
         Ok(())
     }
 
     fn end_turn(&mut self, turn: u64) -> Result<(), TraceViolation> {
+        if self.may_be_open(turn, u64::MAX) {
+            self.know(turn, None);
+            return Ok(());
+        }
         let open = self.in_turn(turn)?;
         if open.step.is_some() {
             return Err(TraceViolation::StepOpen {
@@ -224,26 +241,35 @@ impl Trace {
     }
 
     fn start_step(&mut self, turn: u64, step: u64) -> Result<(), TraceViolation> {
+        let started = OpenTurn {
+            last_step: step,
+            step: Some(OpenStep::default()),
+        };
+        if self.may_be_open(turn, step) {
+            self.know(turn, Some(started));
+            return Ok(());
+        }
         let open = self.in_turn(turn)?;
         if open.step.is_some() {
             return Err(TraceViolation::StepOpen {
                 open: open.last_step,
             });
         }
-        let expected = open.last_step + 1;
+        let expected = open.last_step.saturating_add(1);
         if step != expected {
             return Err(TraceViolation::StepNumber { step, expected });
         }
-        *open = OpenTurn {
-            last_step: step,
-            step: Some(OpenStep::default()),
-        };
+        *open = started;
         Ok(())
     }
 
     fn end_step(&mut self, turn: u64, step: u64) -> Result<(), TraceViolation> {
         self.in_step(turn, step)?;
-        self.in_turn(turn)?.step = None;
+        let ended = OpenTurn {
+            last_step: step,
+            step: None,
+        };
+        self.know(turn, Some(ended));
         Ok(())
     }
 
@@ -252,8 +278,9 @@ impl Trace {
             .surface()
             .is_some_and(|surface| surface.op != SurfaceOp::Append);
         if replaces {
-            return self.open.as_ref().map(drop).ok_or(TraceViolation::NoTurn);
+            return self.in_some_turn();
         }
+        let is_torn = self.is_torn;
         let open = self.in_step(result.turn, result.step)?;
         let Some((call_id, _, is_error)) = result.outcome() else {
             return Ok(());
@@ -264,13 +291,38 @@ impl Trace {
                 .error
                 .as_ref()
                 .is_some_and(|error| error.code == NOT_STARTED);
-        if open.answered.contains(call_id) || !(started || never_started) {
+        if open.answered.contains(call_id) || !(started || never_started || is_torn) {
             return Err(TraceViolation::NotPending {
                 call_id: call_id.clone(),
             });
         }
         open.answered.insert(call_id.clone());
         Ok(())
+    }
+
+    /// Takes what an event says of turn and step for all there is to know: they say it whole, so a
+    /// tear ends here.
+    fn know(&mut self, turn: u64, open: Option<OpenTurn>) {
+        *self = Self {
+            last_turn: turn,
+            open,
+            is_torn: false,
+        };
+    }
+
+    /// Whether, for all that is known across a tear, this turn may be open and have come to this
+    /// step. Neither ever goes back.
+    fn may_be_open(&self, turn: u64, step: u64) -> bool {
+        let goes_on = |open: &OpenTurn| turn == self.last_turn && step >= open.last_step;
+        self.is_torn && (turn > self.last_turn || self.open.as_ref().is_some_and(goes_on))
+    }
+
+    fn in_some_turn(&self) -> Result<(), TraceViolation> {
+        if self.open.is_some() || self.is_torn {
+            Ok(())
+        } else {
+            Err(TraceViolation::NoTurn)
+        }
     }
 
     fn in_turn(&mut self, turn: u64) -> Result<&mut OpenTurn, TraceViolation> {
@@ -282,6 +334,15 @@ impl Trace {
     }
 
     fn in_step(&mut self, turn: u64, step: u64) -> Result<&mut OpenStep, TraceViolation> {
+        if self.may_be_open(turn, step)
+            && (self.open_turn(), self.open_step()) != (Some(turn), Some(step))
+        {
+            self.last_turn = turn;
+            self.open = Some(OpenTurn {
+                last_step: step,
+                step: Some(OpenStep::default()),
+            });
+        }
         let open = self.in_turn(turn)?;
         match &mut open.step {
             Some(current) if open.last_step == step => Ok(current),
@@ -604,7 +665,12 @@ mod tests {
             RequestHeader::TYPE,
             RequestContext::TYPE,
         ];
-        let anywhere = ["user/message", "session/end-seed", "session/title"];
+        let anywhere = [
+            "user/message",
+            "session/end-seed",
+            "session/title",
+            "session/gap",
+        ];
         let vocabulary = crate::Vocabulary::core();
         assert!(
             placed

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{
-    AssistantChunk, AssistantMessage, EndSeed, EventData, LogOnly, RequestContext, RequestHeader,
-    SessionTitle, StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd, TurnStart,
-    UserMessage,
+    AssistantChunk, AssistantMessage, EndSeed, EventData, Gap, LogOnly, RequestContext,
+    RequestHeader, SessionTitle, StepEnd, StepStart, TodoWrite, ToolCall, ToolResult, TurnEnd,
+    TurnStart, UserMessage,
 };
 use crate::{Event, Payload, UpcastError, Upcaster};
 
@@ -92,6 +92,7 @@ impl Vocabulary {
             .with::<RequestContext>()
             .with::<EndSeed>()
             .with::<SessionTitle>()
+            .with::<Gap>()
     }
 
     /// The types of [`core`](Self::core), and those that the original harness writes beside them,
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn every_type_of_the_original_harness_is_carried_without_a_look_inside() {
         let known = Vocabulary::original_harness();
-        assert_eq!(known.known.len(), 48, "14 core types and those");
+        assert_eq!(known.known.len(), 49, "15 core types and those");
         for kind in ORIGINAL_HARNESS {
             let event = NewEvent::raw(kind, Payload::of(&[1]).unwrap(), None, false)
                 .at(Seq::ZERO, UnixMillis::EPOCH);

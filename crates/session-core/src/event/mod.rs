@@ -20,7 +20,7 @@ pub use message::{
     AssistantMessage, ContentBlock, Message, MessageSource, Role, Usage, UserMessage,
 };
 pub use request::{RequestContext, RequestHeader, RequestHeaderBody, RequestReason};
-pub use session::{EndSeed, SessionTitle, TitleSource};
+pub use session::{EndSeed, Gap, SessionTitle, TitleSource};
 pub use todo::{Todo, TodoRule, TodoStatus, TodoWrite};
 pub use tool::{ErrorInfo, ToolCall, ToolResult};
 pub use turn::{AbortReason, StepEnd, StepStart, TurnEnd, TurnEndReason, TurnError, TurnStart};

@@ -16,6 +16,20 @@ impl EventData for EndSeed {
 }
 impl LogOnly for EndSeed {}
 
+/// Stands where an event was lost: it was damaged, and the loss was recorded. Only a store puts it
+/// into a log, and a log that is imported keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// What was found in the place of the event.
+    pub reason: String,
+}
+
+impl EventData for Gap {
+    const TYPE: &'static str = "session/gap";
+    const IGNORABLE: bool = true;
+}
+impl LogOnly for Gap {}
+
 /// Names the session; the last one wins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use self::pending::{Accepted, Pending};
 use crate::event::{EndSeed, Message};
+use crate::fold::check_authorship;
 use crate::observe::{Check, Observer, ObserverGuard, Observers};
 use crate::pages::{self, Pager, flatten};
 use crate::store::{AppendError, EventStore, Lease, LeaseStore, ReadError, ReadRange};
@@ -375,6 +376,7 @@ impl Session {
 
     fn check(&self, state: &LogState, events: &[Event]) -> Result<crate::Staged, Violation> {
         let vocabulary = &self.inner.vocabulary;
+        check_authorship(events)?;
         let staged = state.stage_all(vocabulary, events)?;
         if self.inner.checks.is_empty() {
             return Ok(staged);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::fold::check_authorship;
 use crate::{Check, Event, LogState, NewEvent, Seq, UnixMillis, Violation, Vocabulary};
 
 /// A log that a batch is to follow.
@@ -79,6 +80,7 @@ impl Given {
     }
 
     fn decide(&self, state: LogState, batch: &[Event]) -> Result<LogState, Violation> {
+        check_authorship(batch)?;
         // A batch that breaks a rule anywhere is shown to no check.
         state.stage_all(&self.vocabulary, batch)?;
         let mut state = state;

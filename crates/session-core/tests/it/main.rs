@@ -4,6 +4,7 @@
 
 mod conformance_notices;
 mod faults;
+mod gaps;
 mod gated;
 mod jsonl;
 mod laws;
