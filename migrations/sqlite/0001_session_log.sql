@@ -78,6 +78,19 @@ create table record (
 -- Holds the length too, so that the end of a log is found without a look at its last row.
 create unique index record_by_place on record (session, seq, events);
 
+create table quarantine (
+    -- Positions whose events were found damaged and are given up: they read as `session/gap` for
+    -- good. Under the session whose rows held them, whoever inherits them.
+    session integer not null references session (key) on delete cascade,
+    seq integer not null check (seq >= 0),
+    -- What was found in the place of the event.
+    reason text not null,
+    -- The time that it reads with: that of the event before.
+    recorded_at_ms integer not null,
+    found_at_ms integer not null,
+    primary key (session, seq)
+) strict, without rowid;
+
 create table lease (
     -- Who may append to a session. The row outlives its holder, so that tokens only count up.
     session integer primary key references session (key) on delete cascade,
@@ -111,14 +124,38 @@ begin
     select raise(abort, 'events are deleted only with their session');
 end;
 
--- Also stops `insert or replace`, which the delete trigger does not see.
+-- Also stops `insert or replace`, which the delete trigger does not see. Where the end of a log was
+-- lost and is given up, the next position is the one after that.
 create trigger record_takes_the_next_position before insert on record
 when new.seq <> coalesce(
     (select seq + events from record where session = new.session order by seq desc limit 1),
     (select inherited from session where key = new.session)
+) and not (
+    exists (select 1 from quarantine where session = new.session and seq = new.seq - 1)
+    and not exists (
+        select 1 from record where session = new.session and seq + events > new.seq
+    )
 )
 begin
     select raise(abort, 'an event takes the next position of its session');
+end;
+
+create trigger quarantine_is_never_changed before update on quarantine
+begin
+    select raise(abort, 'what is given up stays so');
+end;
+
+create trigger quarantine_is_deleted_only_with_its_session before delete on quarantine
+when exists (select 1 from session where key = old.session)
+begin
+    select raise(abort, 'what is given up stays so');
+end;
+
+-- Also stops `insert or replace`, which the delete trigger does not see.
+create trigger quarantine_takes_a_position_once before insert on quarantine
+when exists (select 1 from quarantine where session = new.session and seq = new.seq)
+begin
+    select raise(abort, 'what is given up stays so');
 end;
 
 -- Never holds a row. What is inserted here is a record together with what it depends on and

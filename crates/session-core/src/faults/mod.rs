@@ -101,11 +101,13 @@ pub enum Operation {
     Load,
     /// Saves checkpoints.
     Save,
+    /// Gives damaged events up.
+    Quarantine,
 }
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Create,
         Self::Fork,
         Self::Append,
@@ -116,6 +118,7 @@ impl Operation {
         Self::Release,
         Self::Load,
         Self::Save,
+        Self::Quarantine,
     ];
 
     /// Whether it needs room on the disk.
@@ -127,7 +130,8 @@ impl Operation {
             | Self::Append
             | Self::Acquire
             | Self::Release
-            | Self::Save => true,
+            | Self::Save
+            | Self::Quarantine => true,
             Self::Read | Self::Entry | Self::List | Self::Load => false,
         }
     }
@@ -146,6 +150,7 @@ impl fmt::Display for Operation {
             Self::Release => "release",
             Self::Load => "load",
             Self::Save => "save",
+            Self::Quarantine => "quarantine",
         })
     }
 }

@@ -6,7 +6,8 @@ use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use super::{FaultyStore, Injected, Operation};
 use crate::store::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, FenceToken, Lease,
-    LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
+    LeaseError, LeaseStore, Owner, Prefix, QuarantineError, QuarantineStore, Quarantined,
+    ReadError, ReadRange, Scope, Wakeups,
 };
 use crate::{
     CatalogueChange, CatalogueEntry, Event, EventStore, Header, ListQuery, Page, Seq, SessionId,
@@ -152,6 +153,26 @@ impl<S: CheckpointStore + ?Sized> CheckpointStore for FaultyStore<S> {
         self.ask(Operation::Save, save, |injected| CheckpointError::Backend {
             session: session.clone(),
             source: injected.into(),
+        })
+        .await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: QuarantineStore + ?Sized> QuarantineStore for FaultyStore<S> {
+    async fn quarantine(
+        &self,
+        session: &SessionId,
+        positions: &[Seq],
+        now: UnixMillis,
+    ) -> Result<Vec<Quarantined>, QuarantineError> {
+        let quarantine = self.inner.quarantine(session, positions, now);
+        self.ask(Operation::Quarantine, quarantine, |injected| {
+            QuarantineError::Backend {
+                session: session.clone(),
+                source: injected.into(),
+            }
         })
         .await
     }

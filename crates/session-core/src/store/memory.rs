@@ -10,8 +10,8 @@ use tokio::sync::broadcast;
 use super::watch::local;
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
-    Lease, LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
-    misnumbered, paged,
+    Lease, LeaseError, LeaseStore, Owner, Prefix, QuarantineError, QuarantineStore, Quarantined,
+    ReadError, ReadRange, Scope, Wakeups, misnumbered, paged,
 };
 use crate::catalogue::sort_time;
 use crate::{
@@ -340,6 +340,25 @@ impl LeaseStore for MemoryStore {
             kept.lease = None;
         }
         Ok(())
+    }
+}
+
+/// Nothing in memory is ever damaged.
+#[async_trait]
+impl QuarantineStore for MemoryStore {
+    async fn quarantine(
+        &self,
+        session: &SessionId,
+        positions: &[Seq],
+        _now: UnixMillis,
+    ) -> Result<Vec<Quarantined>, QuarantineError> {
+        let length = find(&self.lock(), session)?.entry.next_seq;
+        let session = session.clone();
+        match positions.first() {
+            None => Ok(Vec::new()),
+            Some(&seq) if seq < length => Err(QuarantineError::NotDamaged { session, seq }),
+            Some(&seq) => Err(QuarantineError::Beyond { session, seq }),
+        }
     }
 }
 

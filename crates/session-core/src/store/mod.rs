@@ -5,6 +5,7 @@ mod checkpoint;
 pub mod conformance;
 mod lease;
 pub mod memory;
+mod quarantine;
 #[cfg(feature = "record")]
 pub mod record;
 #[cfg(feature = "sqlite")]
@@ -20,6 +21,7 @@ use futures::stream::BoxStream;
 
 pub use checkpoint::{Checkpoint, CheckpointError, CheckpointStore};
 pub use lease::{FenceToken, Lease, LeaseError, LeaseStore, Owner};
+pub use quarantine::{QuarantineError, QuarantineStore, Quarantined};
 pub use upcasting::Upcasting;
 pub use watch::{Scope, Wakeups};
 

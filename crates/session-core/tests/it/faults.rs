@@ -705,7 +705,7 @@ async fn operations_are_counted_by_kind() {
     world.store.list(&ListQuery::default()).await.unwrap();
     let faults = world.store.faults();
     let counts = Operation::ALL.map(|operation| faults.count_of(operation));
-    assert_eq!(counts, [1, 0, 1, 1, 1, 1, 1, 0, 0, 0]);
+    assert_eq!(counts, [1, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0]);
     assert_eq!(faults.count(), 6);
     faults.clear();
     assert_eq!(faults.count(), 6);

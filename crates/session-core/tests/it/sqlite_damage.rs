@@ -2,15 +2,19 @@
 
 use std::fs;
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use session_core::event::TurnStart;
-use session_core::store::{ReadError, ReadRange};
-use session_core::{
-    Event, EventStore as _, ListFilter, ListQuery, NewEvent, OpenFailure, Seq, SessionId, Sessions,
-    SqliteStore, follow,
+use session_core::event::{Gap, TurnStart};
+use session_core::store::{
+    Checkpoint, CheckpointStore as _, Prefix, QuarantineError, QuarantineStore as _, ReadError,
+    ReadRange,
 };
-use sqlx::Connection as _;
+use session_core::{
+    CatalogueChange, Event, EventStore as _, ListFilter, ListQuery, MemoryStore, NewEvent,
+    OpenFailure, Payload, Seq, SessionId, Sessions, SqliteStore, follow,
+};
+use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::support::{Place, TIME, header, log, notes, seq, within};
 
@@ -30,6 +34,12 @@ async fn damaged(sql: &'static str) -> Place {
     }
     store.close().await;
     let mut raw = place.raw().await;
+    let guards: Vec<String> = sqlx::query_scalar(
+        "select sql from sqlite_schema where type = 'trigger' and tbl_name = 'record'",
+    )
+    .fetch_all(&mut raw)
+    .await
+    .unwrap();
     sqlx::raw_sql(
         "pragma foreign_keys = off; pragma ignore_check_constraints = on; \
          drop trigger record_is_never_changed; \
@@ -41,6 +51,13 @@ async fn damaged(sql: &'static str) -> Place {
     .unwrap();
     let done = sqlx::raw_sql(sql).execute(&mut raw).await.unwrap();
     assert!(done.rows_affected() > 0, "{sql}");
+    assert_eq!(guards.len(), 3);
+    for guard in guards {
+        sqlx::query(AssertSqlSafe(guard))
+            .execute(&mut raw)
+            .await
+            .unwrap();
+    }
     raw.close().await.unwrap();
     place
 }
@@ -297,10 +314,7 @@ async fn a_page_of_zeros_never_reads_as_an_empty_store_or_a_shorter_log() {
 async fn an_append_to_a_damaged_log_is_refused_by_the_database() {
     let place = damaged(
         "delete from record where session = 1 and seq > 500; \
-         update session set known_seq = 600 where key = 1; \
-         create trigger record_takes_the_next_position before insert on record \
-         when new.seq <> (select max(seq + events) from record where session = new.session) \
-         begin select raise(abort, 'an event takes the next position of its session'); end",
+         update session set known_seq = 600 where key = 1",
     )
     .await;
     let store = place.open().await;
@@ -316,4 +330,272 @@ async fn an_append_to_a_damaged_log_is_refused_by_the_database() {
         .append(&"b".into(), seq(600), vec![event], None)
         .await
         .unwrap();
+}
+
+/// Where `a` is damaged.
+async fn damaged_at(store: &SqliteStore) -> Vec<Seq> {
+    let mut bad = Vec::new();
+    let mut from = Seq::ZERO;
+    while let Some(ReadError::Damaged { seq, .. }) = read(store, ReadRange::from(from)).await.1 {
+        bad.push(seq);
+        from = seq.next();
+    }
+    bad
+}
+
+fn sessions(store: &Arc<SqliteStore>) -> Sessions {
+    Sessions::builder(store.clone())
+        .leases(store.clone())
+        .build()
+}
+
+/// The log of `a` as it is read, both ways and piece by piece.
+async fn read_every_way(store: &SqliteStore) -> Vec<Event> {
+    let (forward, error) = read(store, ReadRange::ALL).await;
+    assert!(error.is_none(), "{error:?}");
+    let (mut backward, error) = read(store, ReadRange::backward_before(None)).await;
+    assert!(error.is_none(), "{error:?}");
+    backward.reverse();
+    assert_eq!(backward, forward);
+    for (from, until) in [
+        (0, 1),
+        (127, 193),
+        (128, 129),
+        (190, 301),
+        (299, 302),
+        (599, 600),
+    ] {
+        for backward in [false, true] {
+            let range = ReadRange {
+                from: seq(from),
+                until: Some(seq(until)),
+                backward,
+            };
+            let (mut part, error) = read(store, range).await;
+            assert!(error.is_none(), "{error:?}");
+            if backward {
+                part.reverse();
+            }
+            let expected = forward
+                .iter()
+                .filter(|event| (from..until).contains(&event.seq().get()));
+            assert!(part.iter().eq(expected), "{range:?}");
+        }
+    }
+    forward
+}
+
+#[tokio::test]
+async fn a_session_goes_on_once_its_damaged_events_are_given_up() {
+    for (sql, lost) in [
+        (
+            "update record set data = 'x' where session = 1 and seq = 300",
+            300..301,
+        ),
+        (
+            "delete from record where session = 1 and seq = 300",
+            300..301,
+        ),
+        (
+            "update record set data = zeroblob(9) where session = 1 and seq = 128",
+            128..192,
+        ),
+        (
+            "update record set events = 63 where session = 1 and seq = 128",
+            128..192,
+        ),
+        (
+            "update record set data = zeroblob(9) where session = 1 and seq = 0",
+            0..64,
+        ),
+        ("delete from record where session = 1 and seq = 0", 0..64),
+        (
+            "update record set data = zeroblob(9) where session = 1 and seq = 560",
+            560..600,
+        ),
+        (
+            "update record set type = 99 where session = 1 and seq between 298 and 302",
+            298..303,
+        ),
+        (
+            "delete from record where session = 1 and seq >= 432; \
+             update session set known_seq = 600 where key = 1",
+            432..600,
+        ),
+        (
+            "delete from record where session = 1; update session set known_seq = 600 where key = 1",
+            0..600,
+        ),
+    ] {
+        let place = damaged(sql).await;
+        let store = place.open().await;
+        let id: SessionId = "a".into();
+        let lost: Vec<u64> = lost.collect();
+        let bad = damaged_at(&store).await;
+        assert!(
+            bad.iter().map(|seq| seq.get()).eq(lost.iter().copied()),
+            "{sql}: {bad:?}"
+        );
+        assert!(sessions(&store).open(&id).await.is_err());
+
+        let given_up = store.quarantine(&id, &bad, TIME).await.unwrap();
+        assert!(given_up.iter().map(|one| one.seq).eq(bad.iter().copied()));
+        let read = read_every_way(&store).await;
+        assert_eq!(read.len(), 600, "{sql}");
+        for (event, whole) in read.iter().zip(notes(0..600)) {
+            if lost.contains(&event.seq().get()) {
+                let gap: Gap = event.decode().unwrap();
+                assert!(!gap.reason.is_empty());
+                assert_eq!((event.seq(), event.time_ms()), (whole.seq(), TIME));
+                assert!(event.surface().is_none());
+            } else {
+                assert_eq!(*event, whole, "{sql}");
+            }
+        }
+
+        let live = sessions(&store);
+        let session = live.open(&id).await.unwrap();
+        let batch = vec![NewEvent::new(&TurnStart { turn: 1 })];
+        session.append(batch).await.unwrap();
+        live.close_all().await;
+        store.close().await;
+        // Also in another process, which never met the damage.
+        let store = place.open().await;
+        let log = read_every_way(&store).await;
+        assert_eq!(log[..600], read);
+        assert_eq!(
+            log[600..].iter().map(Event::kind).collect::<Vec<_>>(),
+            ["session/end-seed", "turn/start"]
+        );
+        assert_eq!(damaged_at(&store).await, []);
+        let again = sessions(&store).open(&id).await.unwrap();
+        assert_eq!(again.head(), Some(seq(602)), "the open turn was closed");
+    }
+}
+
+#[tokio::test]
+async fn only_damaged_events_are_given_up_and_each_once() {
+    let place = damaged("update record set data = 'x' where session = 1 and seq = 300").await;
+    let store = place.open().await;
+    let id: SessionId = "a".into();
+    for (positions, sound) in [(&[seq(299)][..], 299), (&[seq(300), seq(301)], 301)] {
+        match store.quarantine(&id, positions, TIME).await.unwrap_err() {
+            QuarantineError::NotDamaged { seq: at, .. } => assert_eq!(at, seq(sound)),
+            other => panic!("{other}"),
+        }
+        assert_eq!(damaged_at(&store).await, [seq(300)], "nothing was changed");
+    }
+    match store.quarantine(&id, &[seq(600)], TIME).await.unwrap_err() {
+        QuarantineError::Beyond { seq: at, .. } => assert_eq!(at, seq(600)),
+        other => panic!("{other}"),
+    }
+    store.quarantine(&id, &[seq(300)], TIME).await.unwrap();
+    assert!(matches!(
+        store.quarantine(&id, &[seq(300)], TIME).await.unwrap_err(),
+        QuarantineError::NotDamaged { .. }
+    ));
+    assert!(matches!(
+        store
+            .quarantine(&"x".into(), &[seq(300)], TIME)
+            .await
+            .unwrap_err(),
+        QuarantineError::Read(ReadError::NotFound { .. })
+    ));
+    let memory = MemoryStore::new();
+    memory.create(&header("a"), notes(0..3)).await.unwrap();
+    assert!(matches!(
+        memory.quarantine(&id, &[seq(1)], TIME).await.unwrap_err(),
+        QuarantineError::NotDamaged { .. }
+    ));
+}
+
+#[tokio::test]
+async fn what_is_given_up_stays_so_in_every_session_that_inherits_it() {
+    let place =
+        damaged("update record set data = zeroblob(9) where session = 1 and seq = 128").await;
+    let store = place.open().await;
+    let origin = |until| Prefix {
+        session: "a".into(),
+        until: seq(until),
+    };
+    for (id, until) in [("before", 100), ("inside", 150), ("after", 250)] {
+        let change = CatalogueChange::of(&notes(0..until));
+        let seed = notes(until..until + 2);
+        store
+            .fork(&header(id), &origin(until), change, seed)
+            .await
+            .unwrap();
+    }
+    let rows = |seq_at: u64| {
+        vec![Checkpoint {
+            key: "unit".into(),
+            state_version: 1,
+            seq: seq(seq_at),
+            state: Payload::of(&1).unwrap(),
+        }]
+    };
+    for (id, at) in [("a", 599), ("before", 101), ("inside", 151), ("after", 127)] {
+        store.save(&id.into(), rows(at)).await.unwrap();
+    }
+    let lost: Vec<Seq> = (128..192).map(seq).collect();
+    // Through one of them, for all.
+    store
+        .quarantine(&"after".into(), &lost, TIME)
+        .await
+        .unwrap();
+    for (id, gaps, length) in [
+        ("a", 64, 600),
+        ("before", 0, 102),
+        ("inside", 22, 152),
+        ("after", 64, 252),
+    ] {
+        let log = log(&*store, id).await;
+        assert_eq!(log.len(), length, "{id}");
+        assert_eq!(
+            log.iter().filter(|event| event.is::<Gap>()).count(),
+            gaps,
+            "{id}"
+        );
+        let is_kept = !store.load(&id.into()).await.unwrap().is_empty();
+        assert_eq!(is_kept, ["before", "after"].contains(&id), "{id}");
+        sessions(&store).open(&id.into()).await.unwrap();
+    }
+    store.close().await;
+    let mut raw = place.raw().await;
+    for sql in [
+        "delete from quarantine where seq = 128",
+        "update quarantine set seq = 10 where seq = 128",
+        "update quarantine set reason = 'x'",
+        "insert or replace into quarantine select * from quarantine",
+    ] {
+        let error = sqlx::query(sql).execute(&mut raw).await.unwrap_err();
+        assert!(
+            error.to_string().contains("what is given up stays so"),
+            "{sql}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_was_given_up_does_not_come_back() {
+    let place =
+        damaged("update record set checksum = checksum + 1 where session = 1 and seq = 300").await;
+    let store = place.open().await;
+    // Knows of no gap yet.
+    let other = place.open().await;
+    assert_damaged(read(&other, ReadRange::ALL).await.1, 300);
+    store
+        .quarantine(&"a".into(), &[seq(300)], TIME)
+        .await
+        .unwrap();
+    let gone_on = log(&*store, "a").await;
+    assert_eq!(log(&*other, "a").await, gone_on);
+    let mut raw = place.raw().await;
+    sqlx::raw_sql("drop trigger record_is_never_changed; update record set checksum = checksum - 1 where session = 1 and seq = 300")
+        .execute(&mut raw)
+        .await
+        .unwrap();
+    for store in [&store, &other, &place.open().await] {
+        assert_eq!(log(&**store, "a").await, gone_on);
+    }
 }

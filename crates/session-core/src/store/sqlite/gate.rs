@@ -4,10 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::broadcast;
 
+use super::quarantine::Damaged;
 use super::writer::Writer;
 use crate::store::{
     AppendError, Checkpoint, CheckpointError, CreateError, FenceToken, Lease, LeaseError, Owner,
-    Prefix,
+    Prefix, QuarantineError,
 };
 use crate::{CatalogueChange, Event, Header, Seq, SessionId, UnixMillis};
 
@@ -100,6 +101,18 @@ impl Gate {
         match self {
             Self::Open(writer) => writer.save(session, rows).await,
             Self::Shut(_) => Err(CheckpointError::ReadOnly { session }),
+        }
+    }
+
+    pub(super) async fn quarantine(
+        &self,
+        session: SessionId,
+        damaged: Vec<Damaged>,
+        now: UnixMillis,
+    ) -> Result<(), QuarantineError> {
+        match self {
+            Self::Open(writer) => writer.quarantine(session, damaged, now).await,
+            Self::Shut(_) => Err(QuarantineError::ReadOnly { session }),
         }
     }
 }

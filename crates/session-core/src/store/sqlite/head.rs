@@ -95,20 +95,24 @@ async fn within(
     .fetch_all(connection)
     .await?;
     let Some(row) = rows.first() else {
-        return Err(sqlx::Error::RowNotFound);
+        return Ok(Head {
+            next: until,
+            ..begin
+        });
     };
     let (first, events): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     let end = seq(first.saturating_add(events));
-    let chain = if end == until {
+    // Nothing can be told of what is lost: the chain stays where it was last known.
+    let chain = if end <= until {
         chain(row, 2)?
     } else if end < until {
         return Err(sqlx::Error::Decode("it is missing".into()));
     } else {
         let before = rows.get(1).map_or(Ok(begin.chain), |row| chain(row, 2))?;
         let decoded = row::record(row, 0, row.try_get::<Option<String>, _>(3)?.map(Into::into))
-            .and_then(|record| record.decode())
-            .map_err(|reason| sqlx::Error::Decode(reason.into()))?;
-        before.over(decoded.iter().take_while(|event| event.seq() < until))
+            .and_then(|record| record.decode());
+        let known = decoded.iter().flatten();
+        before.over(known.take_while(|event| event.seq() < until))
     };
     Ok(Head {
         key: begin.key,

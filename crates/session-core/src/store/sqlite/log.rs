@@ -13,11 +13,12 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqlitePool};
 use tokio::task::JoinHandle;
 
+use super::quarantine::gaps;
 use super::row::{self, backend, number, seq};
 use crate::event::type_name;
 use crate::pages::{Pager, flatten};
 use crate::store::record::Record;
-use crate::store::{ReadError, ReadRange};
+use crate::store::{Quarantined, ReadError, ReadRange};
 use crate::{Event, Seq, SessionId};
 
 /// Events that a page spans: the first one, which may be all that is wanted, and the others.
@@ -73,6 +74,8 @@ type Lineage = Arc<[Part]>;
 struct Part {
     key: i64,
     from: Seq,
+    /// Whether events of it were given up.
+    is_torn: bool,
 }
 
 impl Logs {
@@ -119,8 +122,9 @@ impl Logs {
             None => self.lineage(session).await?,
         };
         match self.page_of(session, &lineage, range, window).await {
-            // Another process may have deleted it, and made another one of the same id.
-            Err(ReadError::NotFound { .. }) if is_known => {
+            // Another process may have deleted it, and made another one of the same id, or have
+            // given up what is damaged.
+            Err(ReadError::NotFound { .. } | ReadError::Damaged { .. }) if is_known => {
                 let lineage = self.lineage(session).await?;
                 self.page_of(session, &lineage, range, window).await
             }
@@ -152,7 +156,7 @@ impl Logs {
             let part = lineage[nth];
             // Where the part after this one begins, this one has an event for each position.
             let inherited = nth.checked_sub(1).map(|after| lineage[after].from);
-            let (page, end) = self.part(session, part, inherited, range, window).await?;
+            let (page, end) = self.torn(session, part, inherited, range, window).await?;
             if page.is_empty() && range.backward && end > range.from && part.from > Seq::ZERO {
                 // Nothing of its own there: on with what it has inherited.
                 range.until = Some(end.min(part.from));
@@ -160,6 +164,52 @@ impl Logs {
             }
             return Ok(page);
         }
+    }
+
+    /// Reads from the rows of one session, and gaps in place of what was given up. Returns where its
+    /// part ends, too.
+    async fn torn(
+        &self,
+        session: &SessionId,
+        part: Part,
+        inherited: Option<Seq>,
+        range: ReadRange,
+        window: u64,
+    ) -> Result<(Vec<Event>, Seq), ReadError> {
+        if !part.is_torn {
+            return self.part(session, part, inherited, range, window).await;
+        }
+        let own = ReadRange {
+            from: range.from.max(part.from),
+            until: range.until.into_iter().chain(inherited).min(),
+            ..range
+        };
+        let gaps = gaps(&self.shared.pool, part.key, own).await?;
+        let Some(first) = gaps.first().map(|gap| gap.seq) else {
+            return self.part(session, part, inherited, range, window).await;
+        };
+        // What can be read up to there goes first.
+        let until_there = if range.backward {
+            ReadRange {
+                from: first.next(),
+                ..own
+            }
+        } else {
+            ReadRange {
+                until: Some(first),
+                ..own
+            }
+        };
+        if range.backward || own.from < first {
+            let (page, end) = self
+                .part(session, part, inherited, until_there, window)
+                .await?;
+            if !range.backward || !page.is_empty() {
+                return Ok((page, end));
+            }
+        }
+        let end = first.next();
+        Ok((gaps.iter().map(Quarantined::gap).collect(), end))
     }
 
     /// Reads from the rows of one session. Returns where its part ends, too.
@@ -229,6 +279,25 @@ impl Logs {
         Ok((page, end))
     }
 
+    /// The key of the session whose rows hold a position.
+    pub(super) async fn holder(&self, session: &SessionId, seq: Seq) -> Result<i64, ReadError> {
+        let lineage = self.lineage(session).await?;
+        let holder = lineage.iter().find(|part| part.from <= seq);
+        let session = session.clone();
+        holder
+            .map(|part| part.key)
+            .ok_or(ReadError::NotFound { session })
+    }
+
+    /// Forgets what was found out, since events were given up.
+    pub(super) fn forget(&self) {
+        let lineages = &self.shared.lineages;
+        lineages
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     fn known(&self, session: &SessionId) -> Option<Lineage> {
         let lineages = &self.shared.lineages;
         let lineages = lineages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,7 +309,8 @@ impl Logs {
             "with recursive line (key, origin, inherited) as ( \
              select key, origin, inherited from session where id = ? union all \
              select s.key, s.origin, s.inherited from line join session s on s.key = line.origin \
-             where s.inherited < line.inherited) select key, inherited from line",
+             where s.inherited < line.inherited) select key, inherited, \
+             exists (select 1 from quarantine where session = key) from line",
         )
         .bind(session.as_str())
         .fetch_all(&self.shared.pool)
@@ -250,6 +320,7 @@ impl Logs {
             Ok(Part {
                 key: row.try_get(0)?,
                 from: seq(row.try_get(1)?),
+                is_torn: row.try_get(2)?,
             })
         };
         let parts: Result<Vec<Part>, sqlx::Error> = rows.iter().map(part).collect();

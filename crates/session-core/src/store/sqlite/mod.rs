@@ -13,6 +13,7 @@ mod log;
 mod network;
 mod open;
 mod place;
+mod quarantine;
 mod reader;
 mod row;
 mod rows;
@@ -34,8 +35,8 @@ pub use open::{Access, Durability, OpenError, OpenOptions};
 
 use super::{
     AppendError, Checkpoint, CheckpointError, CheckpointStore, CreateError, EventStore, FenceToken,
-    Lease, LeaseError, LeaseStore, Owner, Prefix, ReadError, ReadRange, Scope, Wakeups,
-    misnumbered,
+    Lease, LeaseError, LeaseStore, Owner, Prefix, QuarantineError, QuarantineStore, Quarantined,
+    ReadError, ReadRange, Scope, Wakeups, misnumbered,
 };
 use crate::{
     CatalogueChange, CatalogueEntry, ChainHash, Event, Header, ListQuery, Page, Seq, SessionId,
@@ -43,6 +44,7 @@ use crate::{
 };
 use gate::Gate;
 use log::Logs;
+use quarantine::Damaged;
 
 /// Keeps sessions in an SQLite database.
 ///
@@ -223,5 +225,23 @@ impl CheckpointStore for SqliteStore {
         rows: Vec<Checkpoint>,
     ) -> Result<(), CheckpointError> {
         self.writer.save(session.clone(), rows).await
+    }
+}
+
+#[async_trait]
+impl QuarantineStore for SqliteStore {
+    async fn quarantine(
+        &self,
+        session: &SessionId,
+        positions: &[Seq],
+        now: UnixMillis,
+    ) -> Result<Vec<Quarantined>, QuarantineError> {
+        let damaged = quarantine::examine(&self.readers, &self.logs, session, positions).await?;
+        let given_up = damaged.iter().map(Damaged::event).cloned().collect();
+        self.writer
+            .quarantine(session.clone(), damaged, now)
+            .await?;
+        self.logs.forget();
+        Ok(given_up)
     }
 }

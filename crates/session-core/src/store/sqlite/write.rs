@@ -12,6 +12,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::batch::Batch;
 use super::checkpoints;
 use super::head::{self, Head};
+use super::quarantine::{self, Damaged};
 use super::row::number;
 use super::rows;
 use crate::store::{Checkpoint, FenceToken, Lease, Owner, Prefix};
@@ -50,6 +51,11 @@ pub(super) enum Request {
     Save {
         session: SessionId,
         rows: Vec<Checkpoint>,
+    },
+    Quarantine {
+        session: SessionId,
+        damaged: Vec<Damaged>,
+        now: UnixMillis,
     },
     Close,
 }
@@ -138,7 +144,7 @@ impl Request {
     pub(super) const fn changes(&self) -> Option<&SessionId> {
         match self {
             Self::Create { header, .. } | Self::Fork { header, .. } => Some(&header.id),
-            Self::Append { session, .. } => Some(session),
+            Self::Append { session, .. } | Self::Quarantine { session, .. } => Some(session),
             Self::Acquire { .. } | Self::Release { .. } | Self::Save { .. } | Self::Close => None,
         }
     }
@@ -169,6 +175,10 @@ impl Request {
             } => acquire(connection, cache, session, owner, *now).await,
             Self::Release { lease } => release(connection, lease).await,
             Self::Save { session, rows } => save(connection, session, rows).await,
+            Self::Quarantine { damaged, now, .. } => {
+                quarantine::insert(connection, damaged, *now).await?;
+                Ok(Ok(None))
+            }
             Self::Close => Ok(Ok(None)),
         }
     }

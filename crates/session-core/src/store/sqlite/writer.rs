@@ -12,11 +12,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::batch::Batch;
+use super::quarantine::Damaged;
 use super::together::Together;
 use super::write::{Cache, Refusal, Request};
 use crate::store::{
     AppendError, BoxError, Checkpoint, CheckpointError, CreateError, FenceToken, Lease, LeaseError,
-    Owner, Prefix,
+    Owner, Prefix, QuarantineError,
 };
 use crate::{CatalogueChange, Event, Header, Seq, SessionId, UnixMillis};
 
@@ -240,6 +241,26 @@ impl Writer {
                 Err(CheckpointError::Ahead { session, key, seq })
             }
             Err(other) => Err(CheckpointError::Backend {
+                session,
+                source: other.into_error(),
+            }),
+        }
+    }
+
+    pub(super) async fn quarantine(
+        &self,
+        session: SessionId,
+        damaged: Vec<Damaged>,
+        now: UnixMillis,
+    ) -> Result<(), QuarantineError> {
+        let request = Request::Quarantine {
+            session: session.clone(),
+            damaged,
+            now,
+        };
+        match self.request(request).await {
+            Ok(_) => Ok(()),
+            Err(other) => Err(QuarantineError::Backend {
                 session,
                 source: other.into_error(),
             }),
