@@ -13,5 +13,6 @@ mod heads;
 mod logs;
 mod memory;
 mod newer;
+mod quarantine;
 mod schema;
 mod terminal;

@@ -120,6 +120,11 @@ pub(crate) enum Command {
     Todos(SessionArg),
     /// Check logs: structure, gaps, decoding, hash chain, surface, trace and checkpoints, all recomputed
     Verify(VerifyArgs),
+    /// Give up the damaged events of a session, so that it can go on
+    ///
+    /// Each is named with what is wrong with it, and reads as a gap from then on, for good. What is
+    /// stored in its place stays there. Events that can be read are never given up.
+    Quarantine(SessionArg),
     /// List the models that can be used now
     Models,
     /// Take in logs: JSON lines, a header and then the events

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use agent_loop::{ScriptError, TurnFailure};
 use projection::FoldError;
-use session_core::store::{AppendError, CreateError, LeaseError, ReadError};
+use session_core::store::{AppendError, CreateError, LeaseError, QuarantineError, ReadError};
 use session_core::{
     AppendFailure, CreateFailure, InvalidCursor, OpenError, OpenFailure, SessionId, jsonl,
 };
@@ -91,6 +91,12 @@ fn exit_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(failure) = cause.downcast_ref::<OpenFailure>() {
         return exit_of_open(failure);
     }
+    if let Some(LeaseError::Held { .. }) = cause.downcast_ref() {
+        return Some(Exit::Busy);
+    }
+    if let Some(QuarantineError::Read(error)) = cause.downcast_ref() {
+        return exit_of_read(error);
+    }
     if let Some(failure) = cause.downcast_ref::<CreateFailure>() {
         return exit_of_create(failure);
     }
@@ -169,11 +175,22 @@ impl fmt::Display for Report<'_> {
             "minutebook: {}",
             crate::render::harmless_line(&self.0.to_string())
         )?;
+        let damaged = self.0.chain().find_map(|cause| match cause.downcast_ref() {
+            Some(OpenFailure::Read(ReadError::Damaged { session, .. })) => Some(session),
+            _ => None,
+        });
         for cause in self.0.chain().skip(1) {
             write!(
                 f,
                 "\n  because: {}",
                 crate::render::harmless_line(&cause.to_string())
+            )?;
+        }
+        if let Some(session) = damaged {
+            write!(
+                f,
+                "\n  `minutebook quarantine {}` gives up what is damaged; the session can go on then",
+                crate::render::harmless_line(session.as_str())
             )?;
         }
         Ok(())

@@ -44,6 +44,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Events(args) => commands::events::run(&global, args).await,
         Command::Todos(args) => commands::todos::run(&global, &args.id).await,
         Command::Verify(args) => commands::verify::run(&global, args).await,
+        Command::Quarantine(args) => commands::quarantine::run(&global, &args.id).await,
         Command::Models => commands::models::run(&global),
         Command::Import(args) => commands::import::run(&global, args).await,
         Command::Export(args) => commands::export::run(&global, args).await,

@@ -6,6 +6,7 @@ pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod models;
+pub(crate) mod quarantine;
 pub(crate) mod sessions;
 pub(crate) mod show;
 pub(crate) mod todos;

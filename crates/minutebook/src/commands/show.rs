@@ -6,8 +6,8 @@ use projection::{FoldError, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
 use session_core::event::{
-    AssistantMessage, ContentBlock, EventData as _, Message, MessageSource, ToolResult, TurnEnd,
-    UserMessage,
+    AssistantMessage, ContentBlock, EventData as _, Gap, Message, MessageSource, ToolResult,
+    TurnEnd, UserMessage,
 };
 use session_core::store::{EventStore as _, ReadRange};
 use session_core::{CatalogueEntry, Event, is_transcript};
@@ -109,9 +109,12 @@ fn heading(entry: &CatalogueEntry) -> std::io::Result<()> {
 /// What a person reads of one event, made harmless.
 fn lines(event: &Event, width: usize) -> Vec<String> {
     if !is_transcript(event) {
-        let reason = event
-            .decode()
-            .and_then(|TurnEnd { reason, .. }| ending(&reason));
+        let reason = match event.decode() {
+            Some(Gap { reason }) => Some(format!("a damaged event was given up here: {reason}")),
+            None => event
+                .decode()
+                .and_then(|TurnEnd { reason, .. }| ending(&reason)),
+        };
         return reason
             .map(|text| format!("! {}", harmless_line(&text)))
             .into_iter()

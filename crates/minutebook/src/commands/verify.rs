@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use session_core::event::Gap;
 use session_core::store::{EventStore as _, ReadError, ReadRange};
 use session_core::{
     CatalogueChange, CatalogueEntry, ChainHash, Event, ListFilter, ListQuery, LogState, Seq,
@@ -28,6 +29,9 @@ struct Finding {
     /// Types that are carried without being understood, and how often.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unknown: BTreeMap<String, u64>,
+    /// Damaged events that were given up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quarantined: Vec<GivenUp>,
     /// Whether a turn is open, which the next opening closes.
     open_turn: bool,
     /// What the events add up to; nothing where some are damaged.
@@ -39,6 +43,13 @@ impl Finding {
     const fn count(&self) -> u64 {
         self.faults.len() as u64
     }
+}
+
+/// A damaged event that was given up, and why.
+#[derive(Debug, Serialize)]
+struct GivenUp {
+    seq: Seq,
+    reason: String,
 }
 
 /// Something that does not hold.
@@ -148,6 +159,7 @@ fn report(global: &Global, finding: &Finding) -> anyhow::Result<()> {
         ok,
         faults,
         unknown,
+        quarantined,
         open_turn,
         head: _,
     } = finding;
@@ -164,6 +176,11 @@ fn report(global: &Global, finding: &Finding) -> anyhow::Result<()> {
         let count = counted(*count, "event");
         output::line(format!("  note: {count} of the unknown type {kind:?}"))?;
     }
+    for GivenUp { seq, reason } in quarantined {
+        output::line(format!(
+            "  note: event {seq} was given up as damaged: {reason}"
+        ))?;
+    }
     if *open_turn {
         output::line("  note: a turn is open; it is running, or the next opening closes it")?;
     }
@@ -177,6 +194,7 @@ async fn unreadable(service: &Service, id: SessionId) -> anyhow::Result<Finding>
         ok: true,
         faults: Vec::new(),
         unknown: BTreeMap::new(),
+        quarantined: Vec::new(),
         open_turn: false,
         head: None,
         id,
@@ -219,6 +237,7 @@ async fn examine(
     let Walk {
         mut faults,
         unknown,
+        quarantined,
         events,
         chain,
         ..
@@ -251,6 +270,7 @@ async fn examine(
         ok: faults.is_empty(),
         faults,
         unknown,
+        quarantined,
         // The walk knows of no turn behind damage.
         open_turn: entry.is_open,
         head,
@@ -324,6 +344,7 @@ struct Walk<'a> {
     is_broken: bool,
     faults: Vec<Fault>,
     unknown: BTreeMap<String, u64>,
+    quarantined: Vec<GivenUp>,
     events: u64,
     chain: Chain,
 }
@@ -338,6 +359,7 @@ impl<'a> Walk<'a> {
             is_broken: false,
             faults: Vec::new(),
             unknown: BTreeMap::new(),
+            quarantined: Vec::new(),
             events: 0,
             chain: Chain::new(None),
         }
@@ -354,6 +376,10 @@ impl<'a> Walk<'a> {
                 return;
             }
         };
+        if let Some(Gap { reason }) = event.decode() {
+            let seq = event.seq();
+            self.quarantined.push(GivenUp { seq, reason });
+        }
         self.recomputed
             .apply(CatalogueChange::of(std::slice::from_ref(&event)));
         if !event.is_ignorable() && !self.known.knows(event.kind()) {
@@ -406,7 +432,10 @@ impl<'a> Walk<'a> {
             ("blank flag", now.is_blank != entry.is_blank),
             ("open turn", now.is_open != entry.is_open),
         ];
-        for (field, _) in differs.into_iter().filter(|(_, differs)| *differs) {
+        // The catalogue keeps what it was told by events that are lost now; the length is known.
+        let is_known = |field| self.quarantined.is_empty() || field == "length";
+        let faults = differs.into_iter().filter(|(_, differs)| *differs);
+        for (field, _) in faults.filter(|(field, _)| is_known(*field)) {
             let reason = format!("its {field} is not what the log adds up to");
             self.faults.push(Fault {
                 check: "catalogue",
