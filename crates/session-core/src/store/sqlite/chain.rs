@@ -26,13 +26,13 @@ pub(super) async fn at(
             length: end.next,
         });
     }
-    let head = head::at(&mut cut, end.key, until).await;
-    head.map(|head| head.chain).map_err(|error| match error {
-        sqlx::Error::Decode(reason) => ReadError::Damaged {
-            session: session.clone(),
-            seq: until.previous().unwrap_or(Seq::ZERO),
-            reason: reason.to_string(),
-        },
-        other => backend(other),
+    let part = head::at(&mut cut, end.key, until).await.map_err(backend)?;
+    if part.is_whole {
+        return Ok(part.head.chain);
+    }
+    Err(ReadError::Damaged {
+        session: session.clone(),
+        seq: until.previous().unwrap_or(Seq::ZERO),
+        reason: "what the hash chain goes over is lost".into(),
     })
 }

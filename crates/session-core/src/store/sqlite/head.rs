@@ -16,6 +16,14 @@ pub(super) struct Head {
     pub(super) chain: ChainHash,
 }
 
+/// The end of the first part of a log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) head: Head,
+    /// Whether the chain goes over all events up to there; what is lost has none.
+    pub(super) is_whole: bool,
+}
+
 /// The end of a session's log; none where there is no such session.
 pub(super) async fn load(
     connection: &mut SqliteConnection,
@@ -48,7 +56,7 @@ pub(super) async fn at(
     connection: &mut SqliteConnection,
     mut key: i64,
     until: Seq,
-) -> Result<Head, sqlx::Error> {
+) -> Result<Part, sqlx::Error> {
     loop {
         let row =
             sqlx::query("select origin, inherited, inherited_chain from session where key = ?")
@@ -80,9 +88,12 @@ async fn within(
     connection: &mut SqliteConnection,
     begin: Head,
     until: Seq,
-) -> Result<Head, sqlx::Error> {
+) -> Result<Part, sqlx::Error> {
     let Some(last) = until.previous().filter(|last| *last >= begin.next) else {
-        return Ok(begin);
+        return Ok(Part {
+            head: begin,
+            is_whole: true,
+        });
     };
     // The row that holds the last event, and the one before it, whose chain it continues.
     let rows = sqlx::query(
@@ -95,30 +106,34 @@ async fn within(
     .fetch_all(connection)
     .await?;
     let Some(row) = rows.first() else {
-        return Ok(Head {
+        let head = Head {
             next: until,
             ..begin
+        };
+        return Ok(Part {
+            head,
+            is_whole: false,
         });
     };
     let (first, events): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     let end = seq(first.saturating_add(events));
     // Nothing can be told of what is lost: the chain stays where it was last known.
-    let chain = if end <= until {
-        chain(row, 2)?
-    } else if end < until {
-        return Err(sqlx::Error::Decode("it is missing".into()));
+    let (chain, is_whole) = if end <= until {
+        (chain(row, 2)?, end == until)
     } else {
         let before = rows.get(1).map_or(Ok(begin.chain), |row| chain(row, 2))?;
         let decoded = row::record(row, 0, row.try_get::<Option<String>, _>(3)?.map(Into::into))
             .and_then(|record| record.decode());
         let known = decoded.iter().flatten();
-        before.over(known.take_while(|event| event.seq() < until))
+        let chain = before.over(known.take_while(|event| event.seq() < until));
+        (chain, decoded.is_ok())
     };
-    Ok(Head {
+    let head = Head {
         key: begin.key,
         next: until,
         chain,
-    })
+    };
+    Ok(Part { head, is_whole })
 }
 
 /// The chain in a column; null is the beginning of every chain.

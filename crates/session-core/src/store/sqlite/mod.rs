@@ -4,8 +4,8 @@
 //! file may be used at all. Only this module knows SQL.
 
 mod batch;
-mod checkpoints;
 mod chain;
+mod checkpoints;
 mod gate;
 mod head;
 mod identity;

@@ -221,7 +221,7 @@ async fn fork(
     if origin.until > head.next {
         return Ok(Err(Refusal::Beyond { length: head.next }));
     }
-    let base = head::at(connection, head.key, origin.until).await?;
+    let base = head::at(connection, head.key, origin.until).await?.head;
     let base = Some(base).filter(|base| base.next > Seq::ZERO);
     begin(connection, cache, header, base, inherited.clone(), seed).await
 }
