@@ -163,6 +163,53 @@ async fn deleting_a_session_takes_all_that_is_its_own_and_nothing_else() {
     assert_eq!(log(&*store, "a").await, notes(0..1));
 }
 
+#[tokio::test]
+async fn a_session_that_others_were_forked_from_is_deleted_after_them() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.create(&header("a"), notes(0..4)).await.unwrap();
+    for (id, origin, until) in [("b", "a", 2), ("c", "b", 2), ("d", "b", 3)] {
+        let origin = session_core::store::Prefix {
+            session: origin.into(),
+            until: session_core::Seq::from(until),
+        };
+        let inherited = session_core::CatalogueChange::of(&notes(0..until.into()));
+        let seed = notes(until.into()..4);
+        let forked = store.fork(&header(id), &origin, inherited, seed).await;
+        forked.unwrap();
+    }
+    let mut raw = place.raw().await;
+    for sql in [
+        "delete from session where id = 'a'",
+        "delete from session where id = 'b'",
+        "delete from session where id in ('a', 'b', 'c')",
+        "update session set origin = 99 where id = 'c'",
+    ] {
+        refused(&mut raw, sql, "FOREIGN KEY").await;
+    }
+    for id in ["a", "b", "c", "d"] {
+        assert_eq!(log(&*store, id).await, notes(0..4), "{id}");
+    }
+    // One that nothing is read through any more can go, and takes nothing from the others.
+    for (id, left) in [
+        ("d", &["a", "b", "c"][..]),
+        ("b", &["a", "c"]),
+        ("c", &["a"]),
+        ("a", &[]),
+    ] {
+        let done = sqlx::query("delete from session where id = ?").bind(id);
+        assert_eq!(done.execute(&mut raw).await.unwrap().rows_affected(), 1);
+        for id in left {
+            assert_eq!(log(&*store, id).await, notes(0..4), "{id}");
+        }
+    }
+    let rows: i64 = sqlx::query_scalar("select count(*) from record")
+        .fetch_one(&mut raw)
+        .await
+        .unwrap();
+    assert_eq!(rows, 0);
+}
+
 async fn leased_and_checkpointed(
     store: &SqliteStore,
     id: &str,
