@@ -6,6 +6,8 @@ mod conformance_notices;
 mod faults;
 mod gaps;
 mod gated;
+#[cfg(feature = "sqlite")]
+mod golden;
 mod jsonl;
 mod laws;
 mod model;
