@@ -113,6 +113,13 @@ create table checkpoint (
     primary key (session, unit)
 ) strict, without rowid;
 
+-- Also where foreign keys are not enforced, as in the shell of SQLite.
+create trigger session_stays_for_its_forks before delete on session
+when exists (select 1 from session where origin = old.key)
+begin
+    select raise(abort, 'other sessions were forked from this one; delete them first');
+end;
+
 create trigger record_is_never_changed before update on record
 begin
     select raise(abort, 'events are never changed');
