@@ -71,7 +71,7 @@ pub enum QuarantineError {
 #[async_trait]
 pub trait QuarantineStore: fmt::Debug + Send + Sync + 'static {
     /// Gives up the events at `positions`, all of them or none: from now on each is read as a
-    /// [`Gap`](crate::event::Gap), for good and in all sessions that inherit it. What is stored in
+    /// [`Gap`], for good and in all sessions that inherit it. What is stored in
     /// their place stays there. Checkpoints that reflect them are dropped.
     ///
     /// `positions` are in ascending order. The session should not be open: one that is live goes on
