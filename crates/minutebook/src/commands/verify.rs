@@ -368,7 +368,12 @@ impl<'a> Walk<'a> {
     /// Takes in an event as it is stored.
     fn event(&mut self, event: Event) {
         self.events += 1;
-        self.chain.event(&event);
+        if event.is::<Gap>() {
+            // The chain goes over what was lost there, which nobody can hash again.
+            self.chain.is_broken = true;
+        } else {
+            self.chain.event(&event);
+        }
         let event = match self.known.upcast(event) {
             Ok(event) => event,
             Err(error) => {
