@@ -49,6 +49,7 @@ impl Payload {
 
     /// Takes a text that was a payload before and has been kept intact since. Reading it again for
     /// faults would cost as much as decoding it.
+    #[cfg(feature = "record")]
     pub(crate) fn kept(text: &str) -> Self {
         Self(text.into())
     }

@@ -1,4 +1,4 @@
-//! Runs of stream chunks in one row (`session-semantics` section 5.2).
+//! Runs of stream chunks in one row.
 //!
 //! The fragments are not joined: where a provider cut its stream is data.
 
@@ -188,6 +188,7 @@ impl PackedRow {
     }
 
     /// Whether it has a position or a time of its own.
+    #[cfg(feature = "record")]
     pub(crate) const fn says_its_place(&self) -> bool {
         self.seq0.is_some() || self.time0.is_some()
     }
