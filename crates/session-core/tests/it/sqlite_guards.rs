@@ -183,10 +183,11 @@ async fn a_session_that_others_were_forked_from_is_deleted_after_them() {
         "delete from session where id = 'a'",
         "delete from session where id = 'b'",
         "delete from session where id in ('a', 'b', 'c')",
-        "update session set origin = 99 where id = 'c'",
     ] {
         refused(&mut raw, sql, "were forked from this one").await;
     }
+    let sql = "update session set origin = 99 where id = 'c'";
+    refused(&mut raw, sql, "FOREIGN KEY").await;
     for id in ["a", "b", "c", "d"] {
         assert_eq!(log(&*store, id).await, notes(0..4), "{id}");
     }
